@@ -96,9 +96,15 @@ bool faster_unclear(const struct faster *f)
 	return f->rounds > 0 && (f->few || !(f->high <= GAIN_SPAN * f->low));
 }
 
+/* Whether the interval, however wide, is beyond GAIN_SPAN on one side of 1. */
+static bool far(const struct faster *f)
+{
+	return !f->few && (f->low > GAIN_SPAN || (f->low > 0 && f->high * GAIN_SPAN < 1));
+}
+
 bool faster_significant(const struct faster *f)
 {
-	return f->rounds > 0 && !faster_unclear(f) && (f->low > 1 || f->high < 1);
+	return f->rounds > 0 && (faster_unclear(f) ? far(f) : f->low > 1 || f->high < 1);
 }
 
 bool faster_misled(const struct faster *f, double other_ms, double this_ms)
@@ -121,11 +127,12 @@ static int difference_digits(double near_one)
 
 static void add_difference(const struct faster *f, const char *than, struct buf *out)
 {
-	bool slower = f->ratio < 1;
+	bool slower = f->ratio < 1, rough = faster_unclear(f);
+	double low = slower ? 1 / f->high : f->low, high = slower ? 1 / f->low : f->high;
 	if (f->few)
 		buf_printf(out, "too few rounds for a comparison with %s (%d round%s)", than, f->rounds,
 			   f->rounds == 1 ? "" : "s");
-	else if (faster_unclear(f))
+	else if (rough && !far(f))
 		buf_printf(out,
 			   "the rounds differ too much for a comparison with %s (95 %% CI %.2f to %.2fx, %d "
 			   "rounds)",
@@ -136,11 +143,11 @@ static void add_difference(const struct faster *f, const char *than, struct buf 
 			   "rounds)",
 			   than, f->ratio, f->low, f->high, f->rounds);
 	else {
-		double low = slower ? 1 / f->high : f->low, high = slower ? 1 / f->low : f->high;
 		int d = difference_digits(low);
-		buf_printf(out, "%.*fx %s than %s (95 %% CI %.*f to %.*fx, %d rounds)", d,
-			   slower ? 1 / f->ratio : f->ratio, slower ? "slower" : "faster", than, d, low, d,
-			   high, f->rounds);
+		double by = rough ? low : slower ? 1 / f->ratio : f->ratio;
+		buf_printf(out, "%s%.*fx %s than %s (95 %% CI %.*f to %.*fx, %d rounds)",
+			   rough ? "at least " : "", d, by, slower ? "slower" : "faster", than, d, low, d, high,
+			   f->rounds);
 	}
 }
 

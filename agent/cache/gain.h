@@ -6,8 +6,9 @@
  * interval by order statistics (platform/base/stats.h), which needs GAIN_ROUNDS rounds. It is widened by how
  * the ratio differs between moments: between blocks of rounds, and with the noise of single rounds. The
  * difference is not significant if the interval includes 1, or if there is none. A comparison of fewer
- * rounds, or with an interval that spans more than a factor of GAIN_SPAN, is unclear, and not significant:
- * its ratio may come from a moment of other load, so no sentence shows it.
+ * rounds, or with an interval that spans more than a factor of GAIN_SPAN, is unclear: its ratio may come
+ * from a moment of other load, so no sentence shows it. It is significant nevertheless if the whole
+ * interval is beyond that factor: the sentence then names the end that is nearer to 1.
  *
  * A gain is stored as CACHE_GAIN under history_key: "hone-gain 1" and the lines of the table in gain.c
  * (agent/cache/fields.h), without the line of the device for the processor, and of shapes where none were
@@ -47,7 +48,8 @@ bool faster_significant(const struct faster *f);
 bool faster_misled(const struct faster *f, double other_ms, double this_ms);
 /* "2.64x faster than X (95 % CI 2.60 to 2.68x, 25 rounds)"; "no significant difference to X (1.01x as fast,
  * 95 % CI 0.98 to 1.04x, 12 rounds)"; "too few rounds for a comparison with X (3 rounds)"; "the rounds differ
- * too much for a comparison with X (95 % CI 0.40 to 9.10x, 7 rounds)". If the machine was disturbed (NULL: it
+ * too much for a comparison with X (95 % CI 0.40 to 9.10x, 7 rounds)"; "at least 310x faster than X (95 % CI
+ * 310 to 1240x, 7 rounds)", where they differ too much, but all by more than GAIN_SPAN. If the machine was disturbed (NULL: it
  * is not known), the sentence ends with "; disturbed: ..." and how. */
 void faster_words(const struct faster *f, const char *than, const struct disturbance *d, struct buf *out);
 

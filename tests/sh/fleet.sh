@@ -96,14 +96,14 @@ same_kernels() { # the second board found nothing that good by itself, but may h
 }
 # The second board's box took 2 s (and what its end takes on a busy machine), and in runs by turns its network is not
 # slower than the first one's by more than 5 %. A box that says that others used the processors is given again, twice
-# at most.
+# at most; after three of them there is no answer, which is a skip.
 reaches() { # first, second
 	for box in 1 2 3; do
 		tune "$2" 2s && number elapsed_s <"$dir/$2.json" | awk '{ exit !($1 < 4) }' || return
 		as_fast "$1" "$2" && return
 		grep -q '"disturbed":"' "$dir/$2.json" || return
 	done
-	return 1
+	: >"$dir/busy"
 }
 as_fast() {
 	"$b/hone" bench "$dir/net.onnx" --cache "$dir/$1/cache" --cache "$dir/$2/cache" --json 2>/dev/null | tr '{' '\n' | tee "$dir/turns" |
@@ -134,6 +134,10 @@ on_sqlite() {
 	check "it enrols and pushes" pushes first
 	check "another one pulls" within 20 pulls second
 	check "it reaches in 2 s what took the first $1" reaches first second
+	if [ -e "$dir/busy" ]; then
+		good=$((good - 1))
+		skip "others used the processors in three boxes of 2 s"
+	fi
 	mkdir -p "$dir/none"
 	check "a board without kernels does not" eval '! as_fast first none'
 	check "with the kernels of the first" same_kernels first second

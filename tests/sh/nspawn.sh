@@ -228,13 +228,22 @@ resident() {
 	check "an inhibit file stops tuning" inhibited
 }
 
+# On a busy machine the boxes so far may have left candidates: a later boot then has nothing to do.
+boots_with_nothing_to_do() {
+	for _ in 1 2 3 4; do
+		is hone-boot.service StatusText "every model has its kernels" && return
+		halt
+		boot && within 30 box_before_robot || return
+	done
+	is hone-boot.service StatusText "every model has its kernels"
+}
 second_boot() {
 	halt
 	check "the board boots again" boot
 	[ -n "$pid" ] || return
 	check "the box comes first again" within 30 box_before_robot
-	echo "nspawn: second boot, nothing to do: hone-boot took $(box_ms) ms"
-	check "it had nothing to do" is hone-boot.service StatusText "every model has its kernels"
+	check "a boot has nothing to do" boots_with_nothing_to_do
+	echo "nspawn: nothing to do: hone-boot took $(box_ms) ms"
 }
 
 # Three boxes are cut off, as by a loss of power; the next one is not started.

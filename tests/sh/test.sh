@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs one test, or sums up all.
-#	test.sh run FILE COMMAND...   runs COMMAND; FILE gets its last line, "N passed, N failed, N skipped"
-#	test.sh sum FILE...           ends with "N passed, N failed"; a file that is not there is a test that did not build
+#	test.sh run FILE COMMAND...   runs COMMAND; FILE gets its last line, "N passed, N failed, N skipped", and after it what failed
+#	test.sh sum FILE...           says once more what failed, and ends with "N passed, N failed"; a file that is not there is a
+#	                              test that did not build
 summary='^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'
 
 run() { # file, command...
@@ -23,7 +24,9 @@ $name: ended with status $status and no summary"
 		said=$(sed 's/^/	/' "$log")
 	fi
 	printf '%s\n' ${said:+"$said"} "$name: $sum, $(($(date +%s) - start)) s"
-	mkdir -p "$(dirname "$file")" && echo "$sum" >"$file"
+	mkdir -p "$(dirname "$file")" && echo "$sum" >"$file" && grep -hE '^(FAILED |[^ ]+: not so: |tests/[^ ]+:[0-9]+: )' "$log" |
+		cut -c 1-200 | head -n 20 >>"$file"
+	return 0
 }
 
 sum() { # file...
@@ -32,6 +35,8 @@ sum() { # file...
 		if ! read -r g _ b _ s _ 2>/dev/null <"$file"; then
 			echo "$(basename "$file"): did not build"
 			g=0 b=1 s=0
+		elif [ "$b" != 0 ]; then
+			sed "1s/^/$(basename "$file"): /; 2,\$s/^/	/" "$file"
 		fi
 		good=$((good + g)) bad=$((bad + b)) skipped=$((skipped + s))
 	done

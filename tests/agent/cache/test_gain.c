@@ -61,6 +61,13 @@ TEST(sentences)
 	    {{2, 1.9, 2.1, 9, false},
 	     {90, 25, "the clock fell"},
 	     "2.00x faster than X (95 % CI 1.90 to 2.10x, 9 rounds); disturbed: the clock fell"},
+	    {{9, 3.2, 31, 9, false}, {100, 0, ""}, "at least 3.20x faster than X (95 % CI 3.20 to 31.00x, 9 rounds)"},
+	    {{.001, .0005, .004, 9, false},
+	     {100, 0, ""},
+	     "at least 250.00x slower than X (95 % CI 250.00 to 2000.00x, 9 rounds)"},
+	    {{.001, 0, .004, 9, false},
+	     {100, 0, ""},
+	     "the rounds differ too much for a comparison with X (95 % CI 0.00 to 0.00x, 9 rounds)"},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (strcmp(words(&all[i].f, &all[i].d), all[i].words)) {
@@ -75,10 +82,10 @@ TEST(sentences)
 TEST(no_wild_ratio_is_shown)
 {
 	struct rng r;
-	int shown = 0, hidden = 0, wild = 0;
+	int shown = 0, hidden = 0, wild = 0, bounds = 0, wrong = 0;
 	rng_seed(&r, 5);
 	for (int k = 0; k < 4000; k++) {
-		double other[24], this[24], truth = exp(rng_normal(&r)), busy = .6 * rng_unit(&r);
+		double other[24], this[24], truth = exp((k & 1 ? 4 : 1) * rng_normal(&r)), busy = .6 * rng_unit(&r);
 		int n = 1 + (int)rng_below(&r, 24);
 		for (int i = 0; i < n; i++) {
 			other[i] = 1e5 * truth * (1 + .05 * rng_unit(&r));
@@ -89,14 +96,20 @@ TEST(no_wild_ratio_is_shown)
 		struct faster f = faster_by_rounds(other, this, n);
 		bool shows = strstr(words(&f, NULL), "x faster") || strstr(words(&f, NULL), "x slower") ||
 			     strstr(words(&f, NULL), "x as fast");
+		if (strstr(words(&f, NULL), "at least ")) { /* no ratio, but a bound */
+			CHECK(shows && faster_unclear(&f) && faster_significant(&f));
+			bounds++;
+			wrong += f.ratio > 1 ? 1.1 * truth < f.low : truth > 1.1 * f.high;
+			continue;
+		}
 		CHECK(shows == !faster_unclear(&f));
 		shown += shows;
 		hidden += !shows && n >= GAIN_ROUNDS;
 		wild += shows && (f.ratio > 1.5 * truth || truth > 1.5 * f.ratio);
 	}
-	CHECK(shown > 1000 && hidden > 100 && wild * 200 < shown);
+	CHECK(shown > 1000 && hidden > 100 && wild * 200 < shown && bounds > 100 && wrong * 20 < bounds);
 	if (test_bad)
-		printf("%d shown, %d hidden, %d wild\n", shown, hidden, wild);
+		printf("%d shown, %d hidden, %d wild, %d bounds, %d wrong\n", shown, hidden, wild, bounds, wrong);
 }
 
 /* Medians that say another thing than the rounds, which a headline below them would contradict. */

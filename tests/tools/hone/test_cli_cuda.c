@@ -10,13 +10,18 @@
 #include "tests/lib/fake_nvml.h"
 #include "tests/lib/sysroot.h"
 
+static void lie_now(const char *lie)
+{
+	fake_driver_patience(lie);
+	cuda_lie(lie);
+}
+
 static void open_fake(void)
 {
 	setenv("OCL_ICD_VENDORS", "/nonexistent", 1); /* drivers of OpenCL take their time */
 	fake_driver_open(fake_cuda());
 	fake_driver_open(fake_nvml());
-	fake_driver_hurry();
-	cuda_lie("");
+	lie_now("");
 }
 
 static const char *model(void)
@@ -31,10 +36,8 @@ static const char *tuned(void)
 	if (path[0])
 		return path;
 	snprintf(path, sizeof path, "%s", in_dir("tuned"));
-	cuda_lie("");
-	fake_driver_unhurry();
+	lie_now("");
 	CHECK_RUN(0, "tune %s --rigor estimate --device cuda:0 --budget 8s --cache %s", model(), path);
-	fake_driver_hurry();
 	return path;
 }
 
@@ -57,7 +60,7 @@ TEST(a_network_is_tuned_and_runs)
 	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), no_records(), in_dir("right"));
 	const struct tensor *want = answer_y(&a, in_dir("right"));
 	for (int shares = 0; shares < 2; shares++) {
-		cuda_lie(shares ? "integrated" : "");
+		lie_now(shares ? "integrated" : "");
 		CHECK_RUN(0, "run %s --random --json --device cuda:0 --cache %s --output %s", model(),
 			  tuned(), in_dir("there"));
 		CHECK(!cli_err[0]);
@@ -65,7 +68,7 @@ TEST(a_network_is_tuned_and_runs)
 		CHECK(want && got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
 		CHECK_RUN(0, "verify %s --device cuda:0 --cache %s", model(), tuned());
 	}
-	cuda_lie("");
+	lie_now("");
 	CHECK_RUN(0, "devices --cache %s", tuned());
 	CHECK_SAYS(cli_out, "an empty kernel takes ");
 	CHECK_SAYS(cli_out, ", in a graph of launches ");
@@ -156,7 +159,7 @@ TEST(a_run_falls_back_to_the_processor)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		double start_s = test_now_s(), diff = 1, most = 0;
 		unlink(in_dir("there/y.npy"));
-		cuda_lie(cases[i].lie);
+		lie_now(cases[i].lie);
 		CHECK_RUN(0, "run %s --random --json --device cuda:0 --cache %s --output %s", model(),
 			  tuned(), in_dir("there"));
 		CHECK(test_now_s() - start_s < 20);
@@ -199,7 +202,7 @@ TEST(launches_are_started_together)
 	open_fake();
 	REQUIRE(tuned());
 	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
-		cuda_lie(cases[i].lie);
+		lie_now(cases[i].lie);
 		CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 3", model(), tuned());
 		json_t *j = parse_out(), *d = json_object_get(j, "device");
 		CHECK(json_integer_value(json_object_get(d, "steps")) == 3);
@@ -210,13 +213,13 @@ TEST(launches_are_started_together)
 		if (test_bad)
 			printf("%s: %s%s\n", cases[i].lie, cli_out, cli_err);
 	}
-	cuda_lie("cuGraphLaunch=2");
+	lie_now("cuGraphLaunch=2");
 	CHECK_RUN(0, "bench %s --device cuda:0 --cache %s --runs 3", model(), tuned());
 	CHECK_SAYS(cli_out, "are started one by one: cuGraphLaunch");
-	cuda_lie("cuGraphLaunch=719"); /* the device is lost */
+	lie_now("cuGraphLaunch=719"); /* the device is lost */
 	CHECK_RUN(1, "bench %s --device cuda:0 --cache %s --runs 3", model(), tuned());
 	CHECK_SAYS(cli_err, "CUDA_ERROR_LAUNCH_FAILED (719)");
-	cuda_lie("");
+	lie_now("");
 	CHECK_RUN(0, "bench %s --device cuda:0 --cache %s --runs 3", model(), tuned());
 	CHECK_SAYS(cli_out, "CUDA graph");
 }
@@ -230,7 +233,7 @@ TEST(other_commands_do_not_fall_back)
 	REQUIRE(tuned());
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
 		for (int k = 0; k < 2; k++) {
-			cuda_lie(lies[i]);
+			lie_now(lies[i]);
 			CHECK_RUN(1, "%s %s --device cuda:0 --cache %s", commands[k], model(), tuned());
 			CHECK_SAYS(cli_err, "cuda:0");
 			CHECK(strstr(cli_err, "without --device, the processor does it") ||
@@ -240,7 +243,7 @@ TEST(other_commands_do_not_fall_back)
 				return;
 			}
 		}
-	cuda_lie("wrong");
+	lie_now("wrong");
 	CHECK_RUN(1, "verify %s --device cuda:0 --cache %s", model(), tuned());
 }
 
@@ -283,12 +286,10 @@ TEST(tune_goes_on)
 		char folder[256];
 		snprintf(folder, sizeof folder, "%s%d", in_dir("box"), (int)i);
 		CHECK(mkdir(folder, 0755) == 0);
-		cuda_lie("");
-		fake_driver_unhurry();
-		CHECK_OK(device_target("cuda:0", NULL, folder, &t));
+		lie_now("");
+			CHECK_OK(device_target("cuda:0", NULL, folder, &t));
 		CHECK_OK(device_measure("cuda:0", NULL, folder, &t));
-		fake_driver_hurry();
-		cuda_lie(cases[i].lie);
+			lie_now(cases[i].lie);
 		double start_s = test_now_s();
 		int status =
 		    hone("tune %s --device cuda:0 --budget %ds --cache %s", model(), cases[i].box_s, folder);
@@ -333,7 +334,7 @@ TEST(each_call_hangs_in_a_run)
 		double start_s = test_now_s(), diff = 1, most = 0;
 		char lie[64];
 		snprintf(lie, sizeof lie, "hang %s@%d", calls[at % CALLS], 1 + at / CALLS * 2);
-		cuda_lie(lie);
+		lie_now(lie);
 		unlink(in_dir("there/y.npy"));
 		CHECK_RUN(0, "run %s --random --json --device cuda:0 --cache %s --output %s", model(),
 			  tuned(), in_dir("there"));
@@ -362,13 +363,11 @@ TEST(each_call_hangs_in_a_box)
 		int at = (i * 7 + 16) % CALLS; /* begins with the allocations */
 		snprintf(folder, sizeof folder, "%s%d", in_dir("hang"), i);
 		CHECK(mkdir(folder, 0755) == 0);
-		cuda_lie("");
-		fake_driver_unhurry();
-		CHECK_OK(device_target("cuda:0", NULL, folder, &t));
+		lie_now("");
+			CHECK_OK(device_target("cuda:0", NULL, folder, &t));
 		CHECK_OK(device_measure("cuda:0", NULL, folder, &t));
-		fake_driver_hurry();
-		snprintf(lie, sizeof lie, "hang %s@%d", calls[at], 1 + i * 5 % 30);
-		cuda_lie(lie);
+			snprintf(lie, sizeof lie, "hang %s@%d", calls[at], 1 + i * 5 % 30);
+		lie_now(lie);
 		double start_s = test_now_s();
 		int status = hone("tune %s --device cuda:0 --budget 3s --cache %s", model(), folder);
 		double took_s = test_now_s() - start_s;
@@ -387,7 +386,7 @@ TEST(tune_needs_the_device)
 	open_fake();
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
 		double start_s = test_now_s();
-		cuda_lie(lies[i]);
+		lie_now(lies[i]);
 		CHECK_RUN(1, "tune %s --device cuda:0 --budget 3s --cache %s", model(), in_dir("none"));
 		CHECK_SAYS(cli_err, "cuda:0");
 		CHECK(test_now_s() - start_s < 10);
@@ -429,7 +428,7 @@ TEST(parts_of_tensors)
 	CHECK_RUN(0, "run %s --random --cache %s --output %s", path, no_records(), in_dir("right"));
 	const struct tensor *want = answer_y(&a, in_dir("right"));
 	for (int shares = 0; shares < 2; shares++) {
-		cuda_lie(shares ? "integrated" : "");
+		lie_now(shares ? "integrated" : "");
 		CHECK_RUN(0, "run %s --random -q --json --device cuda:0 --cache %s --output %s", path,
 			  in_dir("parts"), in_dir("there"));
 		CHECK(!cli_err[0]);
@@ -443,7 +442,7 @@ TEST(parts_of_tensors)
 TEST(two_devices)
 {
 	open_fake();
-	cuda_lie("devices 2");
+	lie_now("devices 2");
 	CHECK_RUN(0, "devices --names --cache %s", in_dir("none"));
 	CHECK_SAYS(cli_out, "cuda:0\ncuda:1\n");
 	CHECK_RUN(0, "tune %s --rigor estimate --device cuda:1 --budget 8s --cache %s", model(),
@@ -460,7 +459,7 @@ TEST(two_devices)
 
 static json_t *listed(const char *lie)
 {
-	cuda_lie(lie);
+	lie_now(lie);
 	CHECK_RUN(0, "devices --json --cache %s", in_dir("cache"));
 	json_t *all = parse_out(), *j = json_incref(json_object_get(all, "cuda"));
 	json_decref(all);
@@ -503,7 +502,7 @@ TEST(devices_of_a_driver_are_listed)
 		if (test_bad)
 			printf("%s\n", cases[i].lie);
 	}
-	cuda_lie("");
+	lie_now("");
 	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "cuda:0: Fake C1, gpu, compute capability 8.7, 1 unit at 1300 MHz");
 }
@@ -529,7 +528,7 @@ TEST(states_of_devices_are_listed)
 	sysroot_set(&b, "/sys/class/thermal/thermal_zone4/temp", "44000\n");
 	setenv("HONE_SYSROOT", b.root, 1);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
-		cuda_lie(cases[i].lie);
+		lie_now(cases[i].lie);
 		setenv("FAKE_NVML", cases[i].nvml, 1);
 		double start_s = test_now_s();
 		CHECK_RUN(0, "devices --json --cache %s", in_dir("cache"));
@@ -545,7 +544,7 @@ TEST(states_of_devices_are_listed)
 			printf("%s, %s: %s\n", cases[i].lie, cases[i].nvml, cli_out);
 	}
 	setenv("FAKE_NVML", "", 1);
-	cuda_lie("");
+	lie_now("");
 	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "now: 1230 of 1980 MHz, memory 2619 MHz");
 	unsetenv("HONE_SYSROOT");
@@ -557,7 +556,7 @@ static const char *doctor_says(const char *lie, const char *more)
 	static char text[8192];
 	size_t i, n = 0;
 	json_t *f;
-	cuda_lie(lie);
+	lie_now(lie);
 	int status = hone("doctor --json --cache %s %s", in_dir("cache"), more);
 	CHECK(status == 0 || status == 1);
 	json_t *j = parse_out();

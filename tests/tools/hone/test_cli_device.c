@@ -10,11 +10,16 @@
 #include <dirent.h>
 #include <fcntl.h>
 
+static void lie_now(const char *lie)
+{
+	fake_driver_patience(lie);
+	fake_lie(lie);
+}
+
 static void open_fake(void)
 {
 	fake_driver_open(fake_opencl());
-	fake_driver_hurry();
-	fake_lie("");
+	lie_now("");
 }
 
 static const char *model(void)
@@ -109,7 +114,7 @@ TEST(a_run_falls_back_to_the_processor)
 		bool right = cases[i].why; /* what the device calculates is wrong */
 		double start_s = test_now_s(), diff = 1, most = 0;
 		unlink(in_dir("there/y.npy"));
-		fake_lie(cases[i].lie);
+		lie_now(cases[i].lie);
 		CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s --output %s", model(), tuned(),
 			  in_dir("there"));
 		CHECK(test_now_s() - start_s < 20);
@@ -155,7 +160,7 @@ TEST(a_fallback_is_told)
 	};
 	open_fake();
 	for (size_t i = 0; i < sizeof lies / sizeof *lies && !test_bad; i++) {
-		fake_lie(lies[i][0]);
+		lie_now(lies[i][0]);
 		CHECK_RUN(0, "run %s --random -q --json --device opencl:0 --cache %s", model(), tuned());
 		CHECK_SAYS(cli_err, lies[i][1]);
 		CHECK_SAYS(cli_err, "; the network runs on the processor instead\n");
@@ -165,7 +170,7 @@ TEST(a_fallback_is_told)
 		const char *next = strstr(cli_err, "Next: hone bench ");
 		CHECK(next && !strstr(next, "opencl"));
 	}
-	fake_lie("");
+	lie_now("");
 	CHECK_RUN(0, "run %s --random -q --json --device opencl:0 --cache %s", model(), tuned());
 	CHECK(!cli_err[0]);
 	check_device(NULL);
@@ -189,7 +194,7 @@ TEST(a_run_ends_with_its_outputs)
 	open_fake();
 	for (size_t i = 0; i < sizeof lies / sizeof *lies && !test_bad; i++) {
 		char words[600];
-		fake_lie(lies[i]);
+		lie_now(lies[i]);
 		CHECK_RUN(0, "run %s --random --json --device opencl:0 --cache %s", model(), tuned());
 		json_t *j = parse_out();
 		CHECK(json_array_size(json_object_get(j, "outputs")) == 1);
@@ -223,8 +228,8 @@ TEST(signals_end_commands)
 {
 	static const char *const commands[] = {"run --random", "onnx-test"};
 	open_fake();
+	lie_now("hang");
 	guard_patience(20 * NS_PER_S);
-	fake_lie("hang");
 	stop_after_us = 300 * 1000;
 	for (int k = 0; k < 4 && !test_bad; k++) {
 		double start_s = test_now_s();
@@ -307,7 +312,7 @@ TEST(kernels_on_the_processor_are_told)
 	CHECK_SAYS(why, "no kernel of it is known");
 	CHECK(on_processor(d, "CumSum", &why) == 1);
 	json_decref(j);
-	fake_lie("build-fails 2");
+	lie_now("build-fails 2");
 	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 1", model(), tuned());
 	CHECK_SAYS(cli_out, "(the device's driver does not build its kernel)");
 }
@@ -365,7 +370,7 @@ TEST(signals_end_builds)
 {
 	open_fake();
 	measure_peaks(in_dir("long-builds"));
-	fake_lie("build-hang");
+	lie_now("build-hang");
 	stop_after_us = 1000 * 1000;
 	for (int k = 0; k < 2 && !test_bad; k++) {
 		double start_s = test_now_s();
@@ -401,7 +406,7 @@ TEST(other_commands_do_not_fall_back)
 	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 3", model(), tuned());
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
 		for (int k = 0; k < 2; k++) {
-			fake_lie(lies[i]);
+			lie_now(lies[i]);
 			CHECK_RUN(1, "%s %s --device opencl:0 --cache %s", commands[k], model(), tuned());
 			CHECK_SAYS(cli_err, "opencl:0");
 			CHECK(strstr(cli_err, "without --device, the processor does it") ||
@@ -461,7 +466,7 @@ TEST(an_absent_device_is_one_error)
 	open_fake();
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		for (size_t k = 0; k < sizeof lies / sizeof *lies && !test_bad; k++) {
-			fake_lie(lies[k]);
+			lie_now(lies[k]);
 			CHECK_RUN(1, "%s %s --device opencl:%d --cache %s", commands[i], model(), !k,
 				  no_records());
 			const char *error = strstr(cli_err, "hone: error: opencl:");
@@ -482,7 +487,7 @@ TEST(tune_needs_the_device)
 	open_fake();
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
 		double start_s = test_now_s();
-		fake_lie(lies[i]);
+		lie_now(lies[i]);
 		CHECK_RUN(1, "tune %s --device opencl:0 --budget 3s --cache %s", model(), in_dir("none"));
 		CHECK_SAYS(cli_err, "opencl:0");
 		CHECK(test_now_s() - start_s < 10);
@@ -612,7 +617,7 @@ TEST(tune_compares_the_processor)
 	static const char box[] = "tune %s --rigor estimate --device opencl:0 --budget 4s --cache %s %s";
 	open_fake();
 	measure_peaks(tuned());
-	fake_lie("slow");
+	lie_now("slow");
 	CHECK_RUN(0, box, model(), tuned(), "--json");
 	json_t *j = parse_out(), *p = json_object_get(j, "processor");
 	check_keys(p, "ms device_ms threads kernels tuned measured gain faster");
@@ -626,7 +631,7 @@ TEST(tune_compares_the_processor)
 	CHECK_SAYS(cli_out, "the processor alone runs the whole network faster than with opencl:0");
 	CHECK_SAYS(cli_err, "Next: hone tune ");
 	CHECK_SAYS(cli_err, "--budget 20s --device cpu");
-	fake_lie("");
+	lie_now("");
 	CHECK_RUN(0, "tune %s --json --rigor estimate --budget 4s --cache %s", model(), in_dir("cpu-alone"));
 	j = parse_out();
 	CHECK(json_is_null(json_object_get(j, "processor")) && json_is_null(json_object_get(j, "device")));
@@ -683,7 +688,7 @@ TEST(before_is_what_run_uses)
 		if (there)
 			keep_some(folder, there);
 		measure_peaks(folder);
-		fake_lie("slow");
+		lie_now("slow");
 		CHECK_RUN(0, "bench %s --json --runs 20 --cache %s %s", model(), folder,
 			  there ? "--device opencl:0" : "");
 		char ran[200];
@@ -697,7 +702,7 @@ TEST(before_is_what_run_uses)
 			       ran, ms);
 			test_bad = 1;
 		}
-		fake_lie("");
+		lie_now("");
 	}
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 4s --cache %s", model(), in_dir("own-before"));
 	measure_peaks(in_dir("own-before"));
@@ -710,7 +715,7 @@ TEST(tune_goes_on_without_old_kernels)
 {
 	open_fake();
 	measure_peaks(tuned());
-	fake_lie("fail clBuildProgram");
+	lie_now("fail clBuildProgram");
 	CHECK_RUN(0, "tune %s --device opencl:0 --budget 3s --cache %s", model(), tuned());
 }
 
@@ -724,11 +729,11 @@ TEST(forget_knows_devices)
 	count_records(path, "opencl", 0);
 	CHECK_RUN(0, "merge %s --cache %s", tuned(), path);
 	count_records(path, "opencl", 3);
-	fake_lie("crash");
+	lie_now("crash");
 	CHECK_RUN(0, "forget --model %s --cache %s", model(), path);
 	count_records(path, "opencl", 0);
 	snprintf(path, sizeof path, "%s", in_dir("forgetful-of-many-registers"));
-	fake_lie("vendor");
+	lie_now("vendor");
 	CHECK_RUN(0, "tune %s --device opencl:0 --budget 2s --cache %s", model(), path);
 	keep_some(path, 3);
 	count_records(path, "opencl", 3);
@@ -779,7 +784,7 @@ TEST(tasks_say_which_have_kernels_on_the_device)
 	CHECK_SAYS(cli_err, "Next: hone tune ");
 	CHECK_RUN(0, "tasks %s --cache %s", model(), tuned());
 	CHECK(!strstr(cli_out, "kernel"));
-	fake_lie("crash");
+	lie_now("crash");
 	CHECK_RUN(1, "tasks %s --device opencl:0 --cache %s", model(), tuned());
 	CHECK_SAYS(cli_err, "opencl:0: ");
 }
@@ -801,7 +806,7 @@ TEST(reports_of_a_device)
 	slurp(page, text, sizeof text);
 	CHECK_SAYS(text, "(median times). 1 thread, ");
 	CHECK_SAYS(text, " GFLOP/s a core.");
-	fake_lie("crash");
+	lie_now("crash");
 	CHECK_RUN(1, "report %s --device opencl:0 -o %s --cache %s", model(), page, tuned());
 	CHECK_SAYS(cli_err, "opencl:0: ");
 }
@@ -843,10 +848,10 @@ TEST(names_of_devices)
 				    strstr(cmd_table[i]->usage, "[--device cpu[:CLUSTER]|opencl:N|cuda:N]"));
 	CHECK_RUN(0, "devices --names");
 	CHECK(!strncmp(cli_out, "cpu\nopencl:0\n", 13)); /* devices of CUDA may follow */
-	fake_lie("devices-none");
+	lie_now("devices-none");
 	CHECK_RUN(0, "devices --names");
 	CHECK(!strstr(cli_out, "opencl"));
-	fake_lie("crash");
+	lie_now("crash");
 	CHECK_RUN(0, "devices --names");
 	CHECK(!strstr(cli_out, "opencl"));
 }
@@ -908,7 +913,7 @@ TEST(peaks_are_measured_again)
 		CHECK(!device_is_doubted("opencl:0", tuned()));
 	}
 	for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
-		fake_lie(boxes[i].lie);
+		lie_now(boxes[i].lie);
 		CHECK(kept_peak(tuned(), 1e-6, false) == 1e-6);
 		CHECK_RUN(0, "tune %s --device opencl:0 --rigor estimate --budget %s --cache %s", model(),
 			  boxes[i].budget, tuned());
@@ -953,9 +958,9 @@ TEST(tune_goes_on_after_lost_workers)
 		char folder[256];
 		snprintf(folder, sizeof folder, "%s%d", in_dir("box"), (int)i);
 		CHECK(mkdir(folder, 0755) == 0);
-		fake_lie("");
+		lie_now("");
 		measure_peaks(folder);
-		fake_lie(cases[i].lie);
+		lie_now(cases[i].lie);
 		double start_s = test_now_s();
 		CHECK_RUN(0, "tune %s --device opencl:0 --budget %ds --cache %s", model(), cases[i].box_s,
 			  folder);
