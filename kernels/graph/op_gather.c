@@ -15,7 +15,7 @@ static const struct op_row rows[] = {
     {"GatherND", 11, 0, 2, 2, 1, 1, I_ND, "batch_dims"},
     {"ScatterElements", 11, 0, 3, 3, 1, 1, I_SCATTER_ELEMENTS, "axis reduction"},
     {"ScatterND", 11, 0, 3, 3, 1, 1, I_SCATTER_ND, "reduction"},
-    {0},
+    {""},
 };
 
 static int infer_gather(struct opctx *c)
@@ -196,5 +196,4 @@ static int eval(struct opctx *c)
 	return c->code == I_ELEMENTS || c->code == I_SCATTER_ELEMENTS ? eval_elements(c) : eval_nd(c);
 }
 
-const struct op op_gather = {
-    .name = "gather", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_gather = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -9,7 +9,7 @@ enum { S_ONE_HOT, S_TRIANGLE };
 static const struct op_row rows[] = {
     {"OneHot", 9, 0, 3, 3, 1, 1, S_ONE_HOT, "axis"},
     {"Trilu", 14, 0, 1, 2, 1, 1, S_TRIANGLE, "upper"},
-    {0},
+    {""},
 };
 
 static int infer_one_hot(struct opctx *c)
@@ -92,4 +92,4 @@ static int eval(struct opctx *c)
 	return c->code == S_ONE_HOT ? eval_one_hot(c) : eval_triangle(c);
 }
 
-const struct op op_select = {.name = "select", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_select = {.rows = rows, .infer = infer, .eval = eval};
