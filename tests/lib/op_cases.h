@@ -280,7 +280,15 @@ CASES(gather, {"Gather", 13, "axis=1", "2x3 | i64 2 2,-3", "2x2 3,1,6,4"},
       {"GatherND", 13, "", "2x2 | i64 1x1 2", "!index 2 of extent 2"},
       {"ScatterElements", 16, "axis=1", "1x3 | i64 1x1 -1 | 1x1 9", "1x3 1,2,9"},
       {"ScatterND", 16, "", "3 | i64 2x1 0,2 | 2 8,9", "3 8,2,9"},
-      {"ScatterND", 16, "reduction=add", "3 | i64 1x1 0 | 1 8", "!reduction=add"})
+      {"ScatterND", 16, "reduction=add", "3 | i64 3x1 0,2,0 | 3 8,9,-1", "3 8,2,12"},
+      {"ScatterND", 18, "reduction=max", "2x2 | i64 1x1 1 | 1x2 9,3", "2x2 1,2,9,4"},
+      {"ScatterND", 18, "reduction=mul", "i32 2 | i64 2x1 1,1 | i32 2 3,-2", "i32 2 1,-12"},
+      {"ScatterElements", 18, "reduction=min axis=1", "1x3 | i64 1x2 -1,0 | 1x2 2,5", "1x3 1,2,2"},
+      {"ScatterElements", 18, "reduction=max", "2 nan,2 | i64 2 0,1 | 2 5,nan", "2 nan"},
+      {"ScatterElements", 18, "reduction=add", "i8 2 127,1 | i64 1 0 | i8 1 1", "i8 2 -128,1"},
+      {"ScatterElements", 18, "reduction=add", "bool 1 | i64 1 0 | bool 1", "!of type bool"},
+      {"ScatterElements", 18, "reduction=min", "i64 2 1,5 | i64 2 0,1 | i64 2 3,4", "i64 2 1,4"},
+      {"ScatterND", 18, "reduction=avg", "3 | i64 1x1 0 | 1 8", "!reduction=avg"})
 
 CASES(select, {"OneHot", 11, "", "3 0,2,-1 | i64 scalar 3 | 2 5,9", "3x3 9,5,5,5,5,9,5,5,9"},
       {"OneHot", 11, "axis=0", "i64 2 1,7 | 1 2 | bool 2 0,1", "bool 2x2 0,0,1,0"},
