@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that others make up: their nodes take the place of Attention, RotaryEmbedding and
- * MeanVarianceNormalization as soon as the shapes of their inputs are known. Letters of shapes: b batch, n
- * heads, s positions of queries, t of keys, h size of a head. */
+/* Operators that others make up: their nodes take the place of Attention, RotaryEmbedding,
+ * MeanVarianceNormalization, DFT and STFT as soon as the shapes of their inputs are known. Letters of shapes:
+ * b batch, n heads, s positions of queries, t of keys, h size of a head. */
 #include "kernels/onnx/import_parts.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_SCORES = 1 << 26 }; /* of a mask that is made here */
+enum { MOST_SCORES = 1 << 26, MOST_WAVES = 1 << 26 }; /* elements of constants that are made here */
 
 /* Nodes being made. After an error nothing is added, and values are 0. */
 struct making {
@@ -116,9 +116,9 @@ static int reshape4(struct making *m, int v, int64_t a, int64_t b, int64_t c, in
 	return reshape(m, v, 4, (int64_t[]){a, b, c, d});
 }
 
-static int transpose(struct making *m, int v, const int64_t perm[4])
+static int transpose(struct making *m, int v, int rank, const int64_t *perm)
 {
-	const struct attr attr = {.name = "perm", .kind = ATTR_INTS, .n = 4, .ints = perm};
+	const struct attr attr = {.name = "perm", .kind = ATTR_INTS, .n = rank, .ints = perm};
 	return add_with(m, "Transpose", 1, &v, &attr);
 }
 
@@ -159,7 +159,7 @@ static int heads_of(struct making *m, int k, const char *count, struct shape *s)
 	if (m->rc < 0)
 		return 0;
 	*s = (struct shape){4, {s->d[0], n, s->d[1], s->d[2] / n}};
-	return transpose(m, reshape4(m, input(m, k), s->d[0], s->d[2], n, s->d[3]), swapped);
+	return transpose(m, reshape4(m, input(m, k), s->d[0], s->d[2], n, s->d[3]), 4, swapped);
 }
 
 /* 0 where a query may see a key, else minus infinity: added to the scores. */
@@ -297,7 +297,7 @@ static int attention(struct importer *im, struct import_flow *f, int *wait)
 	int64_t rows = n / groups * s;
 	if (shared)
 		q = reshape4(&m, q, b, groups, rows, qs.d[3]);
-	int p = two(&m, "MatMul", q, transpose(&m, k, turned));
+	int p = two(&m, "MatMul", q, transpose(&m, k, 4, turned));
 	if (shared)
 		p = reshape4(&m, p, b, n, s, t);
 	p = weights_of(&m, p, bias, blind);
@@ -307,7 +307,7 @@ static int attention(struct importer *im, struct import_flow *f, int *wait)
 	if (shared)
 		y = reshape4(&m, y, b, n, s, vs.d[3]);
 	if (shape_of(&m, 0)->rank == 3)
-		y = reshape(&m, transpose(&m, y, swapped), 3, (int64_t[]){b, s, n * vs.d[3]});
+		y = reshape(&m, transpose(&m, y, 4, swapped), 3, (int64_t[]){b, s, n * vs.d[3]});
 	(void)wait;
 	return end(&m, 0, y);
 }
@@ -395,3 +395,117 @@ static int normalise(struct importer *im, struct import_flow *f, int *wait)
 }
 
 const struct flow_kind flow_normalise = {"MeanVarianceNormalization", 9, "axes", normalise};
+
+/* ---- DFT, STFT: products with a constant. Part 0 of a number is real, part 1 imaginary. ---- */
+
+/* The factor by which part q of element p adds to part z of frequency k, of n. */
+static double wave(int64_t p, int q, int64_t k, int z, int64_t n, bool inverse)
+{
+	double angle = 2 * M_PI * (double)(p * k % n) / (double)n, f = inverse ? 1 / (double)n : 1;
+	return f * (q == z ? cos(angle) : (z == 1) == inverse ? sin(angle) : -sin(angle));
+}
+
+/* The constant that makes `bins` frequencies of n elements. */
+struct waves {
+	int64_t n, bins;
+	int parts; /* of an element: 1 if all are real */
+	bool inverse;
+};
+
+/* Reads input k, the number of elements; it is `fallback` if it is absent. */
+static void read_waves(struct making *m, int k, int64_t fallback, int64_t parts, bool half, struct waves *w)
+{
+	*w = (struct waves){fallback, 0, (int)parts, number(m, "inverse", 0) != 0};
+	if (input(m, k) >= 0)
+		m->rc = flow_scalar(m->im, input(m, k), DT_I64, "length", &w->n);
+	if (parts < 1 || parts > 2 || w->n < 1)
+		refuse(m, "it is not of numbers with 1 or 2 parts, or has a length below 1");
+	w->bins = half ? w->n / 2 + 1 : w->n;
+	if (m->rc >= 0 && (w->n > MOST_WAVES || w->bins > MOST_WAVES / 4 / w->n))
+		m->rc = fail(E_UNSUPPORTED, "a length of %" PRId64 " is too large", w->n);
+	if (m->rc >= 0 && half && w->inverse)
+		m->rc = fail(E_UNSUPPORTED, "onesided with inverse is not supported");
+}
+
+static int dft(struct importer *im, struct import_flow *f, int *wait)
+{
+	bool attribute = im->opset < 20;
+	struct making m = begin(im, f, 1, attribute ? 2 : 3, 1);
+	struct shape x = *shape_of(&m, 0);
+	int64_t axis = number(&m, "axis", attribute ? 1 : -2), perm[MAX_RANK], rows = 1;
+	struct waves w;
+	(void)wait;
+	if (!attribute && input(&m, 2) >= 0)
+		m.rc = flow_scalar(im, input(&m, 2), DT_I64, "axis", &axis);
+	axis += axis < 0 ? x.rank : 0;
+	if (x.rank < 2 || axis < 0 || axis > x.rank - 2)
+		refuse(&m, "its axis is none of its input's, or the last, which is of parts");
+	if (m.rc < 0)
+		return m.rc;
+	int last = x.rank - 1;
+	read_waves(&m, 1, x.d[axis], x.d[last], number(&m, "onesided", 0) != 0, &w);
+	if (m.rc < 0)
+		return m.rc;
+	int v = x.d[axis] > w.n ? slice(&m, input(&m, 0), 0, w.n, axis) : input(&m, 0);
+	x.d[axis] = x.d[axis] > w.n ? w.n : x.d[axis];
+	for (int i = 0; i <= last; i++)
+		perm[i] = i;
+	perm[axis] = last - 1; /* the axis and the last but one change places */
+	perm[last - 1] = axis;
+	v = transpose(&m, v, x.rank, perm);
+	int64_t n = x.d[axis] * w.parts, columns = w.bins * 2;
+	x.d[axis] = x.d[last - 1];
+	for (int i = 0; i < last - 1; i++)
+		rows *= x.d[i];
+	int table = filled(&m, &(struct shape){2, {n, columns}}, m.type, 0);
+	for (int64_t i = 0; i < n * columns && m.rc >= 0; i++)
+		tensor_set(&im->g->value[table].t, i,
+			   wave(i / columns / w.parts, (int)(i / columns % w.parts), i % columns / 2,
+				(int)(i % 2), w.n, w.inverse));
+	v = two(&m, "MatMul", reshape(&m, v, 2, (int64_t[]){rows, n}), table);
+	x.d[last - 1] = w.bins;
+	x.d[last] = 2;
+	return end(&m, 0, transpose(&m, reshape(&m, v, x.rank, x.d), x.rank, perm));
+}
+
+const struct flow_kind flow_dft = {"DFT", 17, "axis inverse onesided", dft};
+
+/* A Conv over the signal, whose filters are waves times the window. */
+static int stft(struct importer *im, struct import_flow *f, int *wait)
+{
+	struct making m = begin(im, f, 2, 4, 1);
+	struct shape x = *shape_of(&m, 0);
+	int64_t step = 1, parts = x.rank == 3 ? x.d[2] : 1;
+	int window = input(&m, 2);
+	struct waves w;
+	(void)wait;
+	if (x.rank < 2 || x.rank > 3)
+		refuse(&m, "its signal is not of rank 2 or 3");
+	if (m.rc >= 0)
+		m.rc = flow_scalar(im, f->in[1], DT_I64, "frame_step", &step);
+	read_waves(&m, 3, window >= 0 ? shape_count(shape_of(&m, 2)) : 0, parts,
+		   number(&m, "onesided", 1) != 0, &w);
+	if (step < 1 || (window >= 0 && shape_count(shape_of(&m, 2)) != w.n) || x.d[1] < w.n)
+		refuse(&m, "its frames do not fit its signal or its window, or frame_step is below 1");
+	const struct tensor *each = window >= 0 ? &im->g->value[window].t : NULL;
+	if (m.rc >= 0 && each && !each->data)
+		m.rc = fail(E_UNSUPPORTED, "its window needs a constant");
+	if (m.rc < 0)
+		return m.rc;
+	int filter = filled(&m, &(struct shape){3, {w.bins * 2, parts, w.n}}, m.type, 0);
+	each = window >= 0 ? &im->g->value[window].t : NULL;
+	for (int64_t i = 0; i < w.bins * 2 * parts * w.n && m.rc >= 0; i++) {
+		int64_t p = i % w.n, k = i / w.n / parts;
+		tensor_set(&im->g->value[filter].t, i,
+			   wave(p, (int)(i / w.n % parts), k / 2, (int)(k % 2), w.n, false) *
+			       (each ? tensor_get(each, p) : 1));
+	}
+	const struct attr strides = {.name = "strides", .kind = ATTR_INTS, .n = 1, .ints = &step};
+	int v = reshape(&m, input(&m, 0), 3, (int64_t[]){x.d[0], x.d[1], parts});
+	v = transpose(&m, v, 3, (int64_t[]){0, 2, 1});
+	v = add_with(&m, "Conv", 2, (int[]){v, filter}, &strides);
+	v = reshape4(&m, v, x.d[0], w.bins, 2, m.rc < 0 ? 0 : (x.d[1] - w.n) / step + 1);
+	return end(&m, 0, transpose(&m, v, 4, (int64_t[]){0, 3, 1, 2}));
+}
+
+const struct flow_kind flow_stft = {"STFT", 17, "onesided", stft};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that the importer makes of others, against their formulas: random Attention with everything that
- * it may have, RotaryEmbedding, MeanVarianceNormalization. Under emulation a share of them runs (test_share).
+ * it may have, RotaryEmbedding, MeanVarianceNormalization, DFT, STFT. Under emulation a share of them runs
+ * (test_share).
  */
 #include "tests/lib/onnx_make.h"
 #include "kernels/graph/eval.h"
@@ -319,6 +320,117 @@ TEST(mean_and_variance)
 		}
 }
 
+/* ---- DFT, STFT ---- */
+
+static int64_t constant(struct call *c, const char *name, int64_t v)
+{
+	mk_init(&c->k, name, 7, "", &v, sizeof v);
+	sprintf(c->in + strlen(c->in), "%s ", name);
+	return v;
+}
+
+/* Sets y[z] to frequency k of n numbers, of which x(i, q) gives the parts. */
+static void transform(const struct call *c, int64_t at, int64_t step, int parts, int64_t have, int64_t n,
+		      int64_t k, int sign, int window, double *y)
+{
+	y[0] = y[1] = 0;
+	for (int64_t i = 0; i < n && i < have; i++) {
+		double a = sign * 2 * M_PI * (double)i * (double)k / (double)n, f = window ? get(c, 2, i) : 1;
+		double re = f * get(c, 0, at + i * step * parts),
+		       im = parts == 2 ? f * get(c, 0, at + i * step * 2 + 1) : 0;
+		y[0] += re * cos(a) - im * sin(a);
+		y[1] += re * sin(a) + im * cos(a);
+	}
+	for (int z = 0; z < 2 && sign > 0; z++)
+		y[z] /= (double)n;
+}
+
+static void check_dft(struct rng *r)
+{
+	struct call c = {.r = *r};
+	static double want[MOST];
+	struct graph *g;
+	int rank = 2 + (int)rng_below(&c.r, 3), opset = rng_below(&c.r, 2) ? 17 : 20,
+	    axis = (int)rng_below(&c.r, (uint32_t)rank - 1);
+	int64_t d[4], inner = 1, outer = 1, n;
+	bool half = rng_below(&c.r, 2), inverse = !half && rng_below(&c.r, 2), shown = rng_below(&c.r, 2);
+	for (int i = 0; i < rank; i++)
+		d[i] = 1 + rng_below(&c.r, i == rank - 1 ? 2 : 5);
+	for (int i = 0; i < rank - 1; i++)
+		*(i < axis ? &outer : &inner) *= i == axis ? 1 : d[i];
+	int parts = (int)d[rank - 1];
+	mk_start(&c.k, opset, 16);
+	add_input(&c, true, DT_F32, rank, d);
+	if (shown)
+		n = constant(&c, "length", 1 + rng_below(&c.r, 7));
+	else
+		n = d[axis], sprintf(c.in + strlen(c.in), "- ");
+	if (opset == 20)
+		constant(&c, "axis", axis - (shown ? rank : 0));
+	Onnx__NodeProto *node = mk_node(&c.k, "DFT", c.in, "y");
+	if (opset == 17)
+		mk_attr_int(&c.k, node, "axis", axis);
+	mk_attr_int(&c.k, node, "onesided", half);
+	mk_attr_int(&c.k, node, "inverse", inverse);
+	mk_output(&c.k, "y");
+	int64_t bins = half ? n / 2 + 1 : n;
+	for (int64_t i = 0; i < outer * bins * inner; i++)
+		transform(&c, (i / inner / bins * d[axis] * inner + i % inner) * parts, inner, parts, d[axis],
+			  n, i / inner % bins, inverse ? 1 : -1, 0, want + 2 * i);
+	REQUIRE_OK(mk_import(&c.k, NULL, &none, &g));
+	compare(&c, g, want, outer * bins * inner * 2, 0);
+	graph_free(g);
+	arena_free(&c.a);
+	*r = c.r;
+}
+
+static void check_stft(struct rng *r)
+{
+	struct call c = {.r = *r};
+	static double want[MOST];
+	struct graph *g;
+	int64_t b = 1 + rng_below(&c.r, 2), n = 1 + rng_below(&c.r, 6), length = n + rng_below(&c.r, 9);
+	int parts = 1 + (int)rng_below(&c.r, 2);
+	bool half = rng_below(&c.r, 2), window = rng_below(&c.r, 2), shown = !window || rng_below(&c.r, 2);
+	mk_start(&c.k, 17, 16);
+	add_input(&c, true, DT_F32, 3, (int64_t[]){b, length, parts});
+	int64_t step = constant(&c, "step", 1 + rng_below(&c.r, 4)), bins = half ? n / 2 + 1 : n,
+		frames = (length - n) / step + 1;
+	c.n = 2; /* numbers of inputs, of which the constants are none */
+	if (window) {
+		struct tensor *w = &c.x[2];
+		CHECK_OK(tensor_alloc(&c.a, DT_F32, &(struct shape){1, {n}}, w));
+		rng_fill(&c.r, w->data, (size_t)n);
+		mk_init(&c.k, "window", 1, arena_printf(&c.k.a, "%d", (int)n), w->data, (size_t)n * 4);
+	}
+	strcat(c.in, window ? "window " : "- ");
+	if (shown)
+		constant(&c, "length", n);
+	Onnx__NodeProto *node = mk_node(&c.k, "STFT", c.in, "y");
+	mk_attr_int(&c.k, node, "onesided", half);
+	mk_output(&c.k, "y");
+	for (int64_t i = 0; i < b * frames * bins; i++)
+		transform(&c, (i / bins / frames * length + i / bins % frames * step) * parts, 1, parts, n, n,
+			  i % bins, -1, window, want + 2 * i);
+	REQUIRE_OK(mk_import(&c.k, NULL, &none, &g));
+	compare(&c, g, want, b * frames * bins * 2, 0);
+	graph_free(g);
+	arena_free(&c.a);
+	*r = c.r;
+}
+
+TEST(fourier)
+{
+	struct rng r;
+	rng_seed(&r, 6);
+	for (int i = 0, n = 500 / test_share(); i < n && !test_bad; i++) {
+		check_dft(&r);
+		check_stft(&r);
+		if (test_bad)
+			printf("  transform %d\n", i);
+	}
+}
+
 /* ---- what is refused ---- */
 
 static void refused(const char *type, const char *shapes, const char *attrs, const char *why)
@@ -363,6 +475,11 @@ TEST(refuses)
 	refused("RotaryEmbedding", "1 1 2 3|1 2 1|1 2 1", "", "not an even number");
 	refused("RotaryEmbedding", "1 2 4|1 2 1|1 2 1", "num_heads=3", "num_heads does not divide");
 	refused("RotaryEmbedding", "1 1 2 2|2 1|2 1", "", "not of rank 2");
+	refused("DFT", "2 3", "", "1 or 2 parts");
+	refused("DFT", "1 2 1|1", "", "length");
+	refused("DFT", "90000 1", "", "too large");
+	refused("DFT", "4 2", "inverse=1 onesided=1", "not supported");
+	refused("STFT", "1 2 1|1", "", "frame_step");
 	refused("MeanVarianceNormalization", "2 2", "", "axis");
 }
 
