@@ -22,9 +22,9 @@ enum field_kind {
 };
 
 struct field {
-	const char *name;
-	enum field_kind kind;
-	size_t at, bytes;           /* in the struct */
+	char name[19];
+	uint8_t kind;               /* enum field_kind */
+	uint16_t at, bytes;         /* in the struct */
 	const char *(*word)(int i); /* of F_WORD: NULL after the last word */
 };
 

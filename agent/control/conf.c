@@ -50,7 +50,7 @@ struct given {
 };
 
 struct key_kind {
-	const char *section, *name;
+	char section[8], name[12];
 	int (*take)(struct reading *r, const struct key_kind *k, const char *value, void *at);
 	size_t at; /* in struct conf, or in struct conf_model */
 	int64_t least, most;

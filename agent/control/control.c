@@ -50,9 +50,9 @@ enum { MOST_THREADS = 1024, MOST_COUNT = 1000000000 };
 
 #define AT(field) offsetof(struct request, field)
 static const struct {
-	const char *name;
-	enum kind kind;
-	size_t at, room; /* room: of a text, with its NUL */
+	char name[12];
+	uint8_t kind;      /* enum kind */
+	uint16_t at, room; /* room: of a text, with its NUL */
 	double least, most;
 } names[N_COUNT] = {
     [N_VERSION] = {"version", K_INT, AT(version), 0, 1, MOST_COUNT},
@@ -149,7 +149,7 @@ static int get_real(enum name i, const json_t *j, struct request *out)
 static int get_text(enum name i, const json_t *j, struct request *out)
 {
 	if (!json_is_string(j) || json_string_length(j) >= names[i].room)
-		return fail(E_CORRUPT, "'%s' is not a text of at most %zu bytes", names[i].name,
+		return fail(E_CORRUPT, "'%s' is not a text of at most %d bytes", names[i].name,
 			    names[i].room - 1);
 	strcpy((char *)out + names[i].at, json_string_value(j));
 	return E_OK;

@@ -89,7 +89,7 @@ const char *sync_state_folder(const struct sync_conf *c)
 }
 
 struct key_kind {
-	const char *name;
+	char name[8];
 	int (*take)(const struct key_kind *k, const char *value, struct sync_conf *out);
 	size_t at;
 	int64_t least, most;

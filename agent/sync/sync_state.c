@@ -32,9 +32,9 @@ enum kind { K_NUMBER, K_BOOL, K_TEXT };
 #define AT(field) offsetof(struct sync_state, field)
 #define TEXT(field) AT(field), sizeof((struct sync_state *)0)->field
 static const struct {
-	const char *name;
-	enum kind kind;
-	size_t at, room;
+	char name[12];
+	uint8_t kind;
+	uint16_t at, room;
 } fields[] = {
     {"boot", K_TEXT, TEXT(boot)},
     {"before_ns", K_NUMBER, AT(before_ns)},

@@ -37,31 +37,31 @@ enum {
 };
 
 static const struct op_row rows[] = {
-    {"Add", 7, 0, 2, 2, 1, 1, B_ADD, ""},
-    {"And", 7, 0, 2, 2, 1, 1, B_AND, ""},
+    {"Add", 7, 0, 2, 2, 1, 1, B_ADD},
+    {"And", 7, 0, 2, 2, 1, 1, B_AND},
     {"BitShift", 11, 0, 2, 2, 1, 1, B_SHL, "direction"},
-    {"BitwiseAnd", 18, 0, 2, 2, 1, 1, B_BITAND, ""},
-    {"BitwiseOr", 18, 0, 2, 2, 1, 1, B_BITOR, ""},
-    {"BitwiseXor", 18, 0, 2, 2, 1, 1, B_BITXOR, ""},
-    {"Div", 7, 0, 2, 2, 1, 1, B_DIV, ""},
-    {"Equal", 7, 0, 2, 2, 1, 1, B_EQUAL, ""},
-    {"Greater", 7, 0, 2, 2, 1, 1, B_GREATER, ""},
-    {"GreaterOrEqual", 12, 0, 2, 2, 1, 1, B_GREATEREQ, ""},
-    {"Less", 7, 0, 2, 2, 1, 1, B_LESS, ""},
-    {"LessOrEqual", 12, 0, 2, 2, 1, 1, B_LESSEQ, ""},
-    {"Max", 6, 0, 1, -1, 1, 1, B_MAX, ""},
-    {"Mean", 6, 0, 1, -1, 1, 1, B_MEAN, ""},
-    {"Min", 6, 0, 1, -1, 1, 1, B_MIN, ""},
+    {"BitwiseAnd", 18, 0, 2, 2, 1, 1, B_BITAND},
+    {"BitwiseOr", 18, 0, 2, 2, 1, 1, B_BITOR},
+    {"BitwiseXor", 18, 0, 2, 2, 1, 1, B_BITXOR},
+    {"Div", 7, 0, 2, 2, 1, 1, B_DIV},
+    {"Equal", 7, 0, 2, 2, 1, 1, B_EQUAL},
+    {"Greater", 7, 0, 2, 2, 1, 1, B_GREATER},
+    {"GreaterOrEqual", 12, 0, 2, 2, 1, 1, B_GREATEREQ},
+    {"Less", 7, 0, 2, 2, 1, 1, B_LESS},
+    {"LessOrEqual", 12, 0, 2, 2, 1, 1, B_LESSEQ},
+    {"Max", 6, 0, 1, -1, 1, 1, B_MAX},
+    {"Mean", 6, 0, 1, -1, 1, 1, B_MEAN},
+    {"Min", 6, 0, 1, -1, 1, 1, B_MIN},
     {"Mod", 10, 0, 2, 2, 1, 1, B_MOD, "fmod"},
-    {"Mul", 7, 0, 2, 2, 1, 1, B_MUL, ""},
-    {"Or", 7, 0, 2, 2, 1, 1, B_OR, ""},
-    {"PRelu", 7, 0, 2, 2, 1, 1, B_PRELU, ""},
-    {"Pow", 7, 0, 2, 2, 1, 1, B_POW, ""},
-    {"Sub", 7, 0, 2, 2, 1, 1, B_SUB, ""},
-    {"Sum", 6, 0, 1, -1, 1, 1, B_SUM, ""},
-    {"Where", 9, 0, 3, 3, 1, 1, B_WHERE, ""},
-    {"Xor", 7, 0, 2, 2, 1, 1, B_XOR, ""},
-    {0},
+    {"Mul", 7, 0, 2, 2, 1, 1, B_MUL},
+    {"Or", 7, 0, 2, 2, 1, 1, B_OR},
+    {"PRelu", 7, 0, 2, 2, 1, 1, B_PRELU},
+    {"Pow", 7, 0, 2, 2, 1, 1, B_POW},
+    {"Sub", 7, 0, 2, 2, 1, 1, B_SUB},
+    {"Sum", 6, 0, 1, -1, 1, 1, B_SUM},
+    {"Where", 9, 0, 3, 3, 1, 1, B_WHERE},
+    {"Xor", 7, 0, 2, 2, 1, 1, B_XOR},
+    {""},
 };
 
 typedef double real_fn(double a, double b);
@@ -347,5 +347,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_binary = {
-    .name = "binary", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_binary = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -12,7 +12,7 @@ static const struct op_row rows[] = {
     /* round_mode and saturate concern only 8-bit floats */
     {"Cast", 6, 0, 1, 1, 1, 1, T_CAST, "round_mode saturate to"},
     {"CastLike", 15, 0, 2, 2, 1, 1, T_CASTLIKE, "round_mode saturate"},
-    {0},
+    {""},
 };
 
 static int infer(struct opctx *c)
@@ -55,5 +55,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_cast = {
-    .name = "cast", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_cast = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

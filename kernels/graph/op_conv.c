@@ -14,7 +14,7 @@ static const struct op_row rows[] = {
     {"Conv", 1, 0, 2, 3, 1, 1, C_CONV, "auto_pad dilations group kernel_shape pads strides"},
     {"ConvTranspose", 1, 0, 2, 3, 1, 1, C_DECONV,
      "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
-    {0},
+    {""},
 };
 
 static int geometry(const struct opctx *c, struct filter_window *w)
@@ -176,4 +176,4 @@ static int eval(struct opctx *c)
 }
 
 const struct op op_conv = {
-    .name = "conv", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+    .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -13,7 +13,7 @@ static const struct op_row rows[] = {
     {"ConstantOfShape", 9, 0, 1, 1, 1, 1, N_FILL, "value"},
     {"EyeLike", 9, 0, 1, 1, 1, 1, N_EYE, "dtype k"},
     {"Range", 11, 0, 3, 3, 1, 1, N_RANGE, "stash_type"},
-    {0},
+    {""},
 };
 
 /* The one attribute of a Constant as a tensor that points into the attribute. */
@@ -173,4 +173,4 @@ static int eval(struct opctx *c)
 	return by_code[c->code](c);
 }
 
-const struct op op_create = {.name = "create", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_create = {.rows = rows, .infer = infer, .eval = eval};

@@ -9,13 +9,17 @@
 
 enum { I_GATHER, I_ELEMENTS, I_ND, I_SCATTER_ELEMENTS, I_SCATTER_ND };
 
+/* What becomes of an element that is updated: the values of "reduction", in their order. */
+enum { R_NONE, R_ADD, R_MUL, R_MAX, R_MIN };
+#define REDUCTIONS "none add mul max min"
+
 static const struct op_row rows[] = {
     {"Gather", 1, 0, 2, 2, 1, 1, I_GATHER, "axis"},
     {"GatherElements", 11, 0, 2, 2, 1, 1, I_ELEMENTS, "axis"},
     {"GatherND", 11, 0, 2, 2, 1, 1, I_ND, "batch_dims"},
     {"ScatterElements", 11, 0, 3, 3, 1, 1, I_SCATTER_ELEMENTS, "axis reduction"},
     {"ScatterND", 11, 0, 3, 3, 1, 1, I_SCATTER_ND, "reduction"},
-    {0},
+    {""},
 };
 
 static int infer_gather(struct opctx *c)
@@ -90,7 +94,8 @@ static int infer(struct opctx *c)
 		return rc;
 	if (c->code >= I_SCATTER_ELEMENTS) {
 		if ((rc = in_need(c, 2, DTYPE_BIT(c->in[0].dtype))) < 0 ||
-		    (rc = attr_choice(c, "reduction", "none", 0)) < 0)
+		    (rc = attr_choice(c, "reduction", REDUCTIONS, R_NONE)) < 0 ||
+		    (rc != R_NONE && (rc = in_need(c, 0, DTYPES_NUMBER)) < 0))
 			return rc;
 	}
 	if (c->code == I_GATHER)
@@ -127,12 +132,46 @@ static int eval_gather(struct opctx *c)
 	return E_OK;
 }
 
+/* A NaN remains. */
+static double reduced(int how, double a, double b)
+{
+	return how == R_ADD ? a + b : how == R_MUL ? a * b : a != a || (how == R_MAX) == (a > b) ? a : b;
+}
+
+/* Integers wrap. */
+static int64_t reduced_whole(int how, int64_t a, int64_t b)
+{
+	if (how >= R_MAX)
+		return (how == R_MAX) == (a > b) ? a : b;
+	return (int64_t)(how == R_ADD ? (uint64_t)a + (uint64_t)b : (uint64_t)a * (uint64_t)b);
+}
+
+/* Updates n elements of the output from `to` on by those of input 2 from `from` on. */
+static void update(const struct opctx *c, int how, int64_t to, int64_t from, int64_t n)
+{
+	struct tensor *y = &c->out[0];
+	const struct tensor *x = &c->in[2];
+	size_t bytes = dtype_bytes(y->dtype);
+	if (how == R_NONE)
+		memcpy((char *)y->data + (size_t)to * bytes, (const char *)x->data + (size_t)from * bytes,
+		       (size_t)n * bytes);
+	for (int64_t i = 0; i < n && how != R_NONE; i++) {
+		if (dtype_in(y->dtype, DTYPES_FLOAT)) {
+			tensor_set(y, to + i, reduced(how, tensor_get(y, to + i), tensor_get(x, from + i)));
+			continue;
+		}
+		int64_t v = reduced_whole(how, tensor_get_i64(y, to + i), tensor_get_i64(x, from + i));
+		store_i64(y, to + i, 1, &v);
+	}
+}
+
 /* Copies between the place in the data that index i selects and flat place i. */
 static int eval_elements(struct opctx *c)
 {
 	const struct shape *x = &c->in[0].shape, *ix = &c->in[1].shape;
 	bool scatter = c->code == I_SCATTER_ELEMENTS;
 	int axis, rc = attr_axis(c, "axis", 0, x->rank, &axis);
+	int how = scatter ? attr_choice(c, "reduction", REDUCTIONS, R_NONE) : R_NONE;
 	int64_t steps[MAX_RANK], pos[MAX_RANK] = {0}, n = shape_count(ix);
 	size_t bytes = dtype_bytes(c->in[0].dtype);
 	char *y = c->out[0].data;
@@ -148,8 +187,7 @@ static int eval_elements(struct opctx *c)
 		for (int j = 0; j < x->rank; j++)
 			at += (j == axis ? k : pos[j]) * steps[j];
 		if (scatter)
-			memcpy(y + (size_t)at * bytes, (const char *)c->in[2].data + (size_t)i * bytes,
-			       bytes);
+			update(c, how, at, i, 1);
 		else
 			memcpy(y + (size_t)i * bytes, (const char *)c->in[0].data + (size_t)at * bytes,
 			       bytes);
@@ -163,6 +201,7 @@ static int eval_nd(struct opctx *c)
 {
 	const struct shape *x = &c->in[0].shape, *ix = &c->in[1].shape;
 	bool scatter = c->code == I_SCATTER_ND;
+	int how = scatter ? attr_choice(c, "reduction", REDUCTIONS, R_NONE) : R_NONE;
 	int batch = scatter ? 0 : (int)node_int(c->node, "batch_dims", 0), depth = (int)ix->d[ix->rank - 1];
 	int64_t tuples = shape_span(ix, 0, ix->rank - 1), batches = shape_span(x, 0, batch);
 	int64_t inner = shape_span(x, batch + depth, x->rank), each = shape_span(x, batch, x->rank);
@@ -180,8 +219,7 @@ static int eval_nd(struct opctx *c)
 		}
 		at += i / (tuples / batches) * (each / inner);
 		if (scatter)
-			memcpy(y + (size_t)at * bytes, (const char *)c->in[2].data + (size_t)i * bytes,
-			       bytes);
+			update(c, how, at * inner, i * inner, inner);
 		else
 			memcpy(y + (size_t)i * bytes, (const char *)c->in[0].data + (size_t)at * bytes,
 			       bytes);
@@ -196,5 +234,4 @@ static int eval(struct opctx *c)
 	return c->code == I_ELEMENTS || c->code == I_SCATTER_ELEMENTS ? eval_elements(c) : eval_nd(c);
 }
 
-const struct op op_gather = {
-    .name = "gather", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_gather = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -10,8 +10,8 @@ enum { G_GEMM, G_MATMUL };
 
 static const struct op_row rows[] = {
     {"Gemm", 7, 0, 2, 3, 1, 1, G_GEMM, "alpha beta transA transB"},
-    {"MatMul", 1, 0, 2, 2, 1, 1, G_MATMUL, ""},
-    {0},
+    {"MatMul", 1, 0, 2, 2, 1, 1, G_MATMUL},
+    {""},
 };
 
 enum { PANEL = 256 /* columns of b that are converted to double at a time */ };
@@ -162,5 +162,4 @@ static int eval(struct opctx *c)
 	return c->code == G_GEMM ? eval_gemm(c) : eval_matmul(c);
 }
 
-const struct op op_gemm = {
-    .name = "gemm", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_gemm = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

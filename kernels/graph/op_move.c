@@ -11,15 +11,15 @@ enum { M_TRANSPOSE, M_CONCAT, M_SPLIT, M_SLICE_OLD, M_SLICE, M_EXPAND, M_TILE, M
 static const struct op_row rows[] = {
     {"Concat", 4, 0, 1, -1, 1, 1, M_CONCAT, "axis"},
     {"DepthToSpace", 1, 0, 1, 1, 1, 1, M_TO_SPACE, "blocksize mode"},
-    {"Expand", 8, 0, 2, 2, 1, 1, M_EXPAND, ""},
+    {"Expand", 8, 0, 2, 2, 1, 1, M_EXPAND},
     {"Slice", 1, 9, 1, 1, 1, 1, M_SLICE_OLD, "axes ends starts"},
-    {"Slice", 10, 0, 3, 5, 1, 1, M_SLICE, ""},
+    {"Slice", 10, 0, 3, 5, 1, 1, M_SLICE},
     {"SpaceToDepth", 1, 0, 1, 1, 1, 1, M_TO_DEPTH, "blocksize mode"},
     {"Split", 2, 12, 1, 1, 1, -1, M_SPLIT, "axis split"},
     {"Split", 13, 0, 1, 2, 1, -1, M_SPLIT, "axis num_outputs"},
-    {"Tile", 6, 0, 2, 2, 1, 1, M_TILE, ""},
+    {"Tile", 6, 0, 2, 2, 1, 1, M_TILE},
     {"Transpose", 1, 0, 1, 1, 1, 1, M_TRANSPOSE, "perm"},
-    {0},
+    {""},
 };
 
 static int copy(struct opctx *c, int out, int in, int rank, const int64_t *d, int64_t to,
@@ -423,4 +423,4 @@ static int eval(struct opctx *c)
 }
 
 const struct op op_move = {
-    .name = "move", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+    .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -18,7 +18,7 @@ static const struct op_row rows[] = {
     {"InstanceNormalization", 6, 0, 3, 3, 1, 1, N_INSTANCE, "epsilon"},
     {"LayerNormalization", 17, 0, 2, 3, 1, 3, N_LAYER, "axis epsilon stash_type"},
     {"RMSNormalization", 23, 0, 2, 2, 1, 1, N_RMS, "axis epsilon stash_type"},
-    {0},
+    {""},
 };
 
 /* ---- BatchNormalization ---- */
@@ -257,5 +257,4 @@ static int eval(struct opctx *c)
 	return c->code == N_BATCH ? eval_batch(c) : eval_groups(c);
 }
 
-const struct op op_norm = {
-    .name = "norm", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_norm = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -17,7 +17,7 @@ static const struct op_row rows[] = {
     {"CumSum", 11, 0, 2, 2, 1, 1, O_CUMSUM, "exclusive reverse"},
     {"TopK", 1, 9, 1, 1, 0, 2, O_TOPK_OLD, "axis k"},
     {"TopK", 10, 0, 2, 2, 0, 2, O_TOPK, "axis largest sorted"},
-    {0},
+    {""},
 };
 
 /* x[outer][n][inner]: a line is n elements, `inner` apart. */
@@ -288,4 +288,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_order = {.name = "order", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_order = {.rows = rows, .infer = infer, .eval = eval};

@@ -22,7 +22,7 @@ static const struct op_row rows[] = {
     {"Pad", 2, 10, 1, 1, 1, 1, D_ATTR, "mode pads value"},
     {"Pad", 11, 17, 2, 3, 1, 1, D_INPUT, "mode"},
     {"Pad", 18, 0, 2, 4, 1, 1, D_INPUT, "mode"},
-    {0},
+    {""},
 };
 
 /* The list of pads, 2 * n entries: n beginnings, then n ends. */
@@ -174,4 +174,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_pad = {.name = "pad", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_pad = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -15,13 +15,13 @@ enum { POOL_MAX, POOL_AVERAGE, POOL_LP, POOL_GLOBAL_MAX, POOL_GLOBAL_AVERAGE, PO
 static const struct op_row rows[] = {
     {"AveragePool", 7, 0, 1, 1, 1, 1, POOL_AVERAGE,
      "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
-    {"GlobalAveragePool", 1, 0, 1, 1, 1, 1, POOL_GLOBAL_AVERAGE, ""},
+    {"GlobalAveragePool", 1, 0, 1, 1, 1, 1, POOL_GLOBAL_AVERAGE},
     {"GlobalLpPool", 2, 0, 1, 1, 1, 1, POOL_GLOBAL_LP, "p"},
-    {"GlobalMaxPool", 1, 0, 1, 1, 1, 1, POOL_GLOBAL_MAX, ""},
+    {"GlobalMaxPool", 1, 0, 1, 1, 1, 1, POOL_GLOBAL_MAX},
     {"LpPool", 2, 0, 1, 1, 1, 1, POOL_LP, "auto_pad ceil_mode dilations kernel_shape p pads strides"},
     {"MaxPool", 1, 0, 1, 1, 1, 2, POOL_MAX,
      "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
-    {0},
+    {""},
 };
 
 /* A global pool is a window over the whole image. */
@@ -229,5 +229,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_pool = {
-    .name = "pool", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_pool = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

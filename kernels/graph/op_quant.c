@@ -23,17 +23,17 @@ static const struct op_row rows[] = {
     {"ConvInteger", 10, QUANT_OPSET - 1, 2, 4, 1, 1, Q_CONV_INT, WINDOW},
     {"ConvInteger", QUANT_OPSET, 0, 6, 6, 1, 1, Q_CONV_INT, WINDOW},
     {"DequantizeLinear", 10, 0, 2, 3, 1, 1, Q_DEQUANTIZE, "axis block_size output_dtype"},
-    {"DynamicQuantizeLinear", 11, 0, 1, 1, 0, 3, Q_DYNAMIC, ""},
-    {"MatMulInteger", 10, QUANT_OPSET - 1, 2, 4, 1, 1, Q_MATMUL_INT, ""},
-    {"MatMulInteger", QUANT_OPSET, 0, 6, 6, 1, 1, Q_MATMUL_INT, ""},
+    {"DynamicQuantizeLinear", 11, 0, 1, 1, 0, 3, Q_DYNAMIC},
+    {"MatMulInteger", 10, QUANT_OPSET - 1, 2, 4, 1, 1, Q_MATMUL_INT},
+    {"MatMulInteger", QUANT_OPSET, 0, 6, 6, 1, 1, Q_MATMUL_INT},
     {"QLinearAdd", QUANT_OPSET, 0, 8, 8, 1, 1, Q_ADD, "low high"},
     {"QLinearConv", 10, QUANT_OPSET - 1, 8, 9, 1, 1, Q_CONV, WINDOW},
     {"QLinearConv", QUANT_OPSET, 0, 8, 9, 1, 1, Q_CONV, WINDOW " low high"},
-    {"QLinearMatMul", 10, QUANT_OPSET - 1, 8, 8, 1, 1, Q_MATMUL, ""},
+    {"QLinearMatMul", 10, QUANT_OPSET - 1, 8, 8, 1, 1, Q_MATMUL},
     {"QLinearMatMul", QUANT_OPSET, 0, 8, 9, 1, 1, Q_MATMUL, "low high"},
     {"QuantizeLinear", 10, QUANT_OPSET - 1, 2, 3, 1, 1, Q_QUANTIZE, QUANTIZE},
     {"QuantizeLinear", QUANT_OPSET, 0, 2, 3, 1, 1, Q_QUANTIZE, QUANTIZE " pads"},
-    {0},
+    {""},
 };
 
 #define DTYPES_8 (DTYPE_BIT(DT_I8) | DTYPE_BIT(DT_U8))
@@ -412,5 +412,4 @@ static int eval(struct opctx *c)
 	return rc;
 }
 
-const struct op op_quant = {
-    .name = "quant", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_quant = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

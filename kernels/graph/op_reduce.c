@@ -32,7 +32,7 @@ static const struct op_row rows[] = {
     {"ReduceSum", 13, 0, 1, 2, 1, 1, R_SUM, NEW},
     {"ReduceSumSquare", 1, 17, 1, 1, 1, 1, R_SUMSQUARE, OLD},
     {"ReduceSumSquare", 18, 0, 1, 2, 1, 1, R_SUMSQUARE, NEW},
-    {0},
+    {""},
 };
 
 /* The reduced axes as a mask. */
@@ -226,5 +226,4 @@ static int eval(struct opctx *c)
 	return real ? eval_real(c, mask) : eval_whole(c, mask);
 }
 
-const struct op op_reduce = {
-    .name = "reduce", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_reduce = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

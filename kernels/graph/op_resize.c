@@ -19,7 +19,7 @@ static const struct op_row rows[] = {
     {"Resize", 18, 0, 1, 4, 1, 1, Z_RESIZE, RESIZE11 " antialias axes keep_aspect_ratio_policy"},
     {"Upsample", 7, 8, 1, 1, 1, 1, Z_UPSAMPLE7, "mode scales"},
     {"Upsample", 9, 10, 2, 2, 1, 1, Z_UPSAMPLE9, "mode"},
-    {0},
+    {""},
 };
 
 enum { NEAREST, LINEAR, CUBIC };
@@ -414,5 +414,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_resize = {
-    .name = "resize", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_resize = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -19,7 +19,7 @@ static const struct op_row rows[] = {
     {"LSTM", 14, 0, 3, 8, 0, 3, K_LSTM, COMMON "input_forget layout"},
     {"RNN", 7, 13, 3, 6, 0, 2, K_RNN, COMMON},
     {"RNN", 14, 0, 3, 6, 0, 2, K_RNN, COMMON "layout"},
-    {0},
+    {""},
 };
 
 enum { MAX_ACTS = 3 };
@@ -360,4 +360,4 @@ static int eval(struct opctx *c)
 	return rc;
 }
 
-const struct op op_rnn = {.name = "rnn", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_rnn = {.rows = rows, .infer = infer, .eval = eval};

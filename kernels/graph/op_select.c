@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that keep or drop each element by its index: OneHot, Trilu. */
+/* Operators that keep, drop or reverse elements by their index: OneHot, Trilu, ReverseSequence. */
 #include "kernels/graph/shapes.h"
 
 #include <string.h>
 
-enum { S_ONE_HOT, S_TRIANGLE };
+enum { S_ONE_HOT, S_TRIANGLE, S_REVERSE };
 
 static const struct op_row rows[] = {
     {"OneHot", 9, 0, 3, 3, 1, 1, S_ONE_HOT, "axis"},
+    {"ReverseSequence", 10, 0, 2, 2, 1, 1, S_REVERSE, "batch_axis time_axis"},
     {"Trilu", 14, 0, 1, 2, 1, 1, S_TRIANGLE, "upper"},
-    {0},
+    {""},
 };
 
 static int infer_one_hot(struct opctx *c)
@@ -35,15 +36,34 @@ static int infer_one_hot(struct opctx *c)
 	return out_set(c, 0, c->in[2].dtype, &out);
 }
 
+/* The two axes of a ReverseSequence, which are the first two. */
+static int reverse_axes(const struct opctx *c, int *batch, int *time)
+{
+	int rc = attr_axis(c, "batch_axis", 1, c->in[0].shape.rank, batch);
+	if (rc >= 0)
+		rc = attr_axis(c, "time_axis", 0, c->in[0].shape.rank, time);
+	if (rc >= 0 && *batch + *time != 1)
+		rc = fail(E_CORRUPT, "batch_axis and time_axis are not 0 and 1");
+	return rc;
+}
+
 static int infer(struct opctx *c)
 {
-	int rc;
+	int batch, time, rc;
 	if (c->code == S_ONE_HOT)
 		return infer_one_hot(c);
 	if ((rc = in_need(c, 0, DTYPES_ANY)) < 0 || (rc = in_need_rank(c, 0, 2, MAX_RANK)) < 0)
 		return rc;
-	if (in_there(c, 1))
+	if (c->code == S_TRIANGLE && in_there(c, 1))
 		rc = (rc = in_need(c, 1, DTYPES_INDEX)) < 0 ? rc : in_need_scalar(c, 1);
+	if (c->code == S_REVERSE) {
+		const struct shape *n = &c->in[1].shape;
+		if ((rc = in_need(c, 1, DTYPES_INDEX)) < 0 || (rc = reverse_axes(c, &batch, &time)) < 0)
+			return rc;
+		if (n->rank != 1 || n->d[0] != c->in[0].shape.d[batch])
+			return fail(E_CORRUPT, "sequence_lens is not a vector of %lld",
+				    (long long)c->in[0].shape.d[batch]);
+	}
 	return rc < 0 ? rc : out_set(c, 0, c->in[0].dtype, &c->in[0].shape);
 }
 
@@ -87,9 +107,30 @@ static int eval_triangle(struct opctx *c)
 	return E_OK;
 }
 
-static int eval(struct opctx *c)
+static int eval_reverse(struct opctx *c)
 {
-	return c->code == S_ONE_HOT ? eval_one_hot(c) : eval_triangle(c);
+	const struct shape *s = &c->in[0].shape;
+	int batch, time, rc = reverse_axes(c, &batch, &time);
+	size_t bytes = (size_t)shape_span(s, 2, s->rank) * dtype_bytes(c->in[0].dtype);
+	if (rc < 0)
+		return rc;
+	for (int64_t i = 0; i < s->d[0] * s->d[1]; i++) {
+		int64_t at[2] = {i / s->d[1], i % s->d[1]}, n = tensor_get_i64(&c->in[1], at[batch]);
+		if (n < 0 || n > s->d[time])
+			return fail(E_CORRUPT, "length %lld of extent %lld", (long long)n,
+				    (long long)s->d[time]);
+		at[time] = at[time] < n ? n - 1 - at[time] : at[time];
+		memcpy((char *)c->out[0].data + (size_t)i * bytes,
+		       (const char *)c->in[0].data + (size_t)(at[0] * s->d[1] + at[1]) * bytes, bytes);
+	}
+	return E_OK;
 }
 
-const struct op op_select = {.name = "select", .rows = rows, .infer = infer, .eval = eval};
+static int eval(struct opctx *c)
+{
+	return c->code == S_ONE_HOT    ? eval_one_hot(c)
+	       : c->code == S_TRIANGLE ? eval_triangle(c)
+				       : eval_reverse(c);
+}
+
+const struct op op_select = {.rows = rows, .infer = infer, .eval = eval};

@@ -13,15 +13,15 @@ static const struct op_row rows[] = {
     {"Dropout", 10, 11, 1, 1, 1, 2, S_DROPOUT, "ratio"},
     {"Dropout", 12, 0, 1, 3, 1, 2, S_DROPOUT, "seed"},
     {"Flatten", 1, 0, 1, 1, 1, 1, S_FLATTEN, "axis"},
-    {"Identity", 1, 0, 1, 1, 1, 1, S_IDENTITY, ""},
+    {"Identity", 1, 0, 1, 1, 1, 1, S_IDENTITY},
     {"Reshape", 5, 0, 2, 2, 1, 1, S_RESHAPE, "allowzero"},
     {"Shape", 1, 0, 1, 1, 1, 1, S_SHAPE, "end start"},
-    {"Size", 1, 0, 1, 1, 1, 1, S_SIZE, ""},
+    {"Size", 1, 0, 1, 1, 1, 1, S_SIZE},
     {"Squeeze", 1, 12, 1, 1, 1, 1, S_SQUEEZE, "axes"},
-    {"Squeeze", 13, 0, 1, 2, 1, 1, S_SQUEEZE, ""},
+    {"Squeeze", 13, 0, 1, 2, 1, 1, S_SQUEEZE},
     {"Unsqueeze", 1, 12, 1, 1, 1, 1, S_UNSQUEEZE, "axes"},
-    {"Unsqueeze", 13, 0, 2, 2, 1, 1, S_UNSQUEEZE, ""},
-    {0},
+    {"Unsqueeze", 13, 0, 2, 2, 1, 1, S_UNSQUEEZE},
+    {""},
 };
 
 static int reshape(const struct opctx *c, struct shape *out)
@@ -201,5 +201,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_shape = {
-    .name = "shape", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_shape = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -18,7 +18,7 @@ static const struct op_row rows[] = {
     {"LpNormalization", 1, 0, 1, 1, 1, 1, X_LPNORM, "axis p"},
     {"Softmax", 1, 12, 1, 1, 1, 1, X_SOFTMAX | X_FLAT, "axis"},
     {"Softmax", 13, 0, 1, 1, 1, 1, X_SOFTMAX, "axis"},
-    {0},
+    {""},
 };
 
 /* x[outer][n][inner]: a line is n elements, `inner` apart. */
@@ -136,5 +136,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_softmax = {
-    .name = "softmax", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_softmax = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -55,51 +55,51 @@ enum {
 };
 
 static const struct op_row rows[] = {
-    {"Abs", 6, 0, 1, 1, 1, 1, U_ABS, ""},
-    {"Acos", 7, 0, 1, 1, 1, 1, U_ACOS, ""},
-    {"Acosh", 9, 0, 1, 1, 1, 1, U_ACOSH, ""},
-    {"Asin", 7, 0, 1, 1, 1, 1, U_ASIN, ""},
-    {"Asinh", 9, 0, 1, 1, 1, 1, U_ASINH, ""},
-    {"Atan", 7, 0, 1, 1, 1, 1, U_ATAN, ""},
-    {"Atanh", 9, 0, 1, 1, 1, 1, U_ATANH, ""},
-    {"BitwiseNot", 18, 0, 1, 1, 1, 1, U_BITNOT, ""},
-    {"Ceil", 6, 0, 1, 1, 1, 1, U_CEIL, ""},
+    {"Abs", 6, 0, 1, 1, 1, 1, U_ABS},
+    {"Acos", 7, 0, 1, 1, 1, 1, U_ACOS},
+    {"Acosh", 9, 0, 1, 1, 1, 1, U_ACOSH},
+    {"Asin", 7, 0, 1, 1, 1, 1, U_ASIN},
+    {"Asinh", 9, 0, 1, 1, 1, 1, U_ASINH},
+    {"Atan", 7, 0, 1, 1, 1, 1, U_ATAN},
+    {"Atanh", 9, 0, 1, 1, 1, 1, U_ATANH},
+    {"BitwiseNot", 18, 0, 1, 1, 1, 1, U_BITNOT},
+    {"Ceil", 6, 0, 1, 1, 1, 1, U_CEIL},
     {"Celu", 12, 0, 1, 1, 1, 1, U_CELU, "alpha"},
     {"Clip", 6, 10, 1, 1, 1, 1, U_CLIP_ATTR, "min max"},
-    {"Clip", 11, 0, 1, 3, 1, 1, U_CLIP, ""},
-    {"Cos", 7, 0, 1, 1, 1, 1, U_COS, ""},
-    {"Cosh", 9, 0, 1, 1, 1, 1, U_COSH, ""},
+    {"Clip", 11, 0, 1, 3, 1, 1, U_CLIP},
+    {"Cos", 7, 0, 1, 1, 1, 1, U_COS},
+    {"Cosh", 9, 0, 1, 1, 1, 1, U_COSH},
     {"Elu", 6, 0, 1, 1, 1, 1, U_ELU, "alpha"},
-    {"Erf", 9, 0, 1, 1, 1, 1, U_ERF, ""},
-    {"Exp", 6, 0, 1, 1, 1, 1, U_EXP, ""},
-    {"Floor", 6, 0, 1, 1, 1, 1, U_FLOOR, ""},
+    {"Erf", 9, 0, 1, 1, 1, 1, U_ERF},
+    {"Exp", 6, 0, 1, 1, 1, 1, U_EXP},
+    {"Floor", 6, 0, 1, 1, 1, 1, U_FLOOR},
     {"Gelu", 20, 0, 1, 1, 1, 1, U_GELU, "approximate"},
     {"HardSigmoid", 6, 0, 1, 1, 1, 1, U_HARDSIGMOID, "alpha beta"},
-    {"HardSwish", 14, 0, 1, 1, 1, 1, U_HARDSWISH, ""},
+    {"HardSwish", 14, 0, 1, 1, 1, 1, U_HARDSWISH},
     {"IsInf", 10, 0, 1, 1, 1, 1, U_ISINF, "detect_negative detect_positive"},
-    {"IsNaN", 9, 0, 1, 1, 1, 1, U_ISNAN, ""},
+    {"IsNaN", 9, 0, 1, 1, 1, 1, U_ISNAN},
     {"LeakyRelu", 6, 0, 1, 1, 1, 1, U_LEAKYRELU, "alpha"},
-    {"Log", 6, 0, 1, 1, 1, 1, U_LOG, ""},
-    {"Mish", 18, 0, 1, 1, 1, 1, U_MISH, ""},
-    {"Neg", 6, 0, 1, 1, 1, 1, U_NEG, ""},
-    {"Not", 1, 0, 1, 1, 1, 1, U_NOT, ""},
-    {"Reciprocal", 6, 0, 1, 1, 1, 1, U_RECIPROCAL, ""},
-    {"Relu", 6, 0, 1, 1, 1, 1, U_RELU, ""},
-    {"Round", 11, 0, 1, 1, 1, 1, U_ROUND, ""},
+    {"Log", 6, 0, 1, 1, 1, 1, U_LOG},
+    {"Mish", 18, 0, 1, 1, 1, 1, U_MISH},
+    {"Neg", 6, 0, 1, 1, 1, 1, U_NEG},
+    {"Not", 1, 0, 1, 1, 1, 1, U_NOT},
+    {"Reciprocal", 6, 0, 1, 1, 1, 1, U_RECIPROCAL},
+    {"Relu", 6, 0, 1, 1, 1, 1, U_RELU},
+    {"Round", 11, 0, 1, 1, 1, 1, U_ROUND},
     {"Selu", 6, 0, 1, 1, 1, 1, U_SELU, "alpha gamma"},
     {"Shrink", 9, 0, 1, 1, 1, 1, U_SHRINK, "lambd bias"},
-    {"Sigmoid", 6, 0, 1, 1, 1, 1, U_SIGMOID, ""},
-    {"Sign", 9, 0, 1, 1, 1, 1, U_SIGN, ""},
-    {"Sin", 7, 0, 1, 1, 1, 1, U_SIN, ""},
-    {"Sinh", 9, 0, 1, 1, 1, 1, U_SINH, ""},
-    {"Softplus", 1, 0, 1, 1, 1, 1, U_SOFTPLUS, ""},
-    {"Softsign", 1, 0, 1, 1, 1, 1, U_SOFTSIGN, ""},
-    {"Sqrt", 6, 0, 1, 1, 1, 1, U_SQRT, ""},
+    {"Sigmoid", 6, 0, 1, 1, 1, 1, U_SIGMOID},
+    {"Sign", 9, 0, 1, 1, 1, 1, U_SIGN},
+    {"Sin", 7, 0, 1, 1, 1, 1, U_SIN},
+    {"Sinh", 9, 0, 1, 1, 1, 1, U_SINH},
+    {"Softplus", 1, 0, 1, 1, 1, 1, U_SOFTPLUS},
+    {"Softsign", 1, 0, 1, 1, 1, 1, U_SOFTSIGN},
+    {"Sqrt", 6, 0, 1, 1, 1, 1, U_SQRT},
     {"Swish", 24, 0, 1, 1, 1, 1, U_SWISH, "alpha"},
-    {"Tan", 7, 0, 1, 1, 1, 1, U_TAN, ""},
-    {"Tanh", 6, 0, 1, 1, 1, 1, U_TANH, ""},
+    {"Tan", 7, 0, 1, 1, 1, 1, U_TAN},
+    {"Tanh", 6, 0, 1, 1, 1, 1, U_TANH},
     {"ThresholdedRelu", 10, 0, 1, 1, 1, 1, U_THRESHOLDEDRELU, "alpha"},
-    {0},
+    {""},
 };
 
 /* p: the operator's two parameters (alpha, beta and the like). */
@@ -184,7 +184,7 @@ WHOLE(sign, (x > 0) - (x < 0))
 static const struct {
 	real_fn *real;
 	int_fn *whole;
-	const char *param[2];
+	char param[2][6];
 	float fallback[2];
 } fns[] = {
     [U_ABS] = {f_abs, g_abs},
@@ -276,7 +276,7 @@ static int infer(struct opctx *c)
 static void real_params(const struct opctx *c, double *p)
 {
 	for (int i = 0; i < 2; i++)
-		if (fns[c->code].param[i])
+		if (fns[c->code].param[i][0])
 			p[i] = node_float(c->node, fns[c->code].param[i], fns[c->code].fallback[i]);
 	if (c->code == U_CLIP) {
 		p[0] = in_there(c, 1) ? tensor_get(&c->in[1], 0) : -INFINITY;
@@ -330,5 +330,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_unary = {
-    .name = "unary", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};
+const struct op op_unary = {.rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -155,8 +155,8 @@ int graph_fold(struct graph *g)
 int graph_optimize(struct graph *g)
 {
 	static pass_fn *const pass[] = {
-	    fold_quantised,  pass_quant,  fold_constants, pass_dynamic, pass_integer, pass_rnn,
-	    drop_identities, pass_norm,   pass_product,   pass_pad,     pass_focus,   pass_pool,
-	    pass_stride,     pass_concat, pass_scale,     pass_resize,  pass_siblings};
+	    fold_quantised, pass_quant,      pass_einsum, fold_constants, pass_dynamic, pass_integer,
+	    pass_rnn,       drop_identities, pass_norm,   pass_product,   pass_pad,     pass_focus,
+	    pass_pool,      pass_stride,     pass_concat, pass_scale,     pass_resize,  pass_siblings};
 	return run_passes(g, pass, sizeof pass / sizeof *pass);
 }

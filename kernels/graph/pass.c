@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/graph/pass.h"
+#include "kernels/graph/eval.h"
 
 #include <string.h>
 
@@ -92,4 +93,18 @@ int pass_constant(struct graph *g, const char *name, const struct shape *s, floa
 	int rc = tensor_alloc(&g->arena, DT_F32, s, &g->value[v].t);
 	*data = g->value[v].t.data;
 	return rc < 0 ? rc : v;
+}
+
+int pass_add(struct graph *g, const char *type, const char *name, int opset, int nin, const int *in,
+	     int nattr, const struct attr *attr)
+{
+	struct buf lines = {0};
+	struct infer s = {.lines = &lines};
+	int out = graph_add_value(g, name);
+	int rc = out < 0 ? out : graph_add_node(g, type, name, opset, nin, in, 1, &out, nattr, attr);
+	if (rc >= 0 && (rc = graph_infer_node(g, rc, &s)) == 0)
+		rc = fail(s.worst, "%s", buf_str(&lines));
+	arena_free(&s.scratch);
+	buf_free(&lines);
+	return rc < 0 ? rc : out;
 }

@@ -27,6 +27,7 @@ int pass_pool(struct graph *g, struct arena *scratch) MUST_CHECK; /* large MaxPo
 int pass_stride(struct graph *g, struct arena *scratch) MUST_CHECK; /* strided 1x1 Conv: pixels, then Conv */
 int pass_siblings(struct graph *g, struct arena *scratch) MUST_CHECK; /* narrow Convs of one value into one */
 int pass_resize(struct graph *g, struct arena *scratch) MUST_CHECK;   /* 1x1 Conv before its enlarged input */
+int pass_einsum(struct graph *g, struct arena *scratch) MUST_CHECK;   /* Einsum of two operands into MatMul */
 int pass_rnn(struct graph *g, struct arena *scratch) MUST_CHECK;      /* LSTM, GRU, RNN into Gemm and maps */
 
 /* "NAME_SUFFIX", with a number behind it if a node or a value has that name: choices that are stored find
@@ -41,6 +42,9 @@ int pass_reader(const struct graph *g, const int *uses, int v);
 void pass_replace(struct graph *g, int from, int to);
 /* A new f32 constant with zeroed data; < 0: E_NOMEM. */
 int pass_constant(struct graph *g, const char *name, const struct shape *s, float **data) MUST_CHECK;
+/* Appends a node with one output of its name, and infers its type and shape; returns the output's value. */
+int pass_add(struct graph *g, const char *type, const char *name, int opset, int nin, const int *in,
+	     int nattr, const struct attr *attr) MUST_CHECK;
 bool pass_is_f32_constant(const struct graph *g, int v);
 /* Whether all integers of an attribute, which must exist, equal `value`. */
 bool pass_all(const struct attr *a, int64_t value);

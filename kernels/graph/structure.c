@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct form {
-	const char *type;
+	char type[22];
 	structure_fn *fn;
 	bool bytes; /* also of tensors of u8 or i8 */
 	bool map;   /* element by element */

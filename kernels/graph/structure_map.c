@@ -5,38 +5,44 @@
 #include <math.h>
 #include <string.h>
 
-/* r0, r1: the inputs; an input with one known element becomes an immediate. */
-static const struct {
-	const char *type, *body;
-	int nin;
-} maps[] = {
-    {"Relu", "r0 0 max", 1},
-    {"LeakyRelu", "0 r0 le r0 r0 {alpha=0.01} mul select", 1},
-    {"PRelu", "0 r0 le r0 r0 r1 mul select", 2},
-    {"ThresholdedRelu", "{alpha=1} r0 lt r0 0 select", 1},
-    {"Elu", "0 r0 le r0 r0 exp 1 sub {alpha=1} mul select", 1},
-    {"Selu", "0 r0 le r0 r0 exp 1 sub {alpha=1.67326319} mul select {gamma=1.05070102} mul", 1},
-    {"Celu", "r0 0 max r0 {alpha=1} div exp 1 sub {alpha=1} mul 0 min add", 1},
-    {"HardSigmoid", "r0 {alpha=0.2} mul {beta=0.5} add 0 max 1 min", 1},
-    {"HardSwish", "r0 r0 3 add 0 max 6 min 0.166666672 mul mul", 1},
-    {"Softplus", "r0 0 max r0 abs neg exp 1 add log add", 1},
-    {"Softsign", "r0 r0 abs 1 add div", 1},
-    {"Mish", "r0 r0 0 max r0 abs neg exp 1 add log add tanh mul", 1},
-    {"Swish", "r0 r0 {alpha=1} mul sigmoid mul", 1},
-    {"Sigmoid", "r0 sigmoid", 1},
-    {"Tanh", "r0 tanh", 1},
-    {"Exp", "r0 exp", 1},
-    {"Log", "r0 log", 1},
-    {"Sqrt", "r0 sqrt", 1},
-    {"Abs", "r0 abs", 1},
-    {"Neg", "r0 neg", 1},
-    {"Floor", "r0 floor", 1},
-    {"Ceil", "r0 ceil", 1},
-    {"Round", "r0 rint", 1},
-    {"Reciprocal", "r0 recip", 1},
-    {"Erf", "r0 erf", 1},
-    {"Sign", "r0 sign", 1},
-};
+/* Operators and their bodies. r0, r1: the inputs; an input with one known element becomes an immediate. */
+static const char maps[] =
+    "Relu: r0 0 max\0"
+    "LeakyRelu: 0 r0 le r0 r0 {alpha=0.01} mul select\0"
+    "PRelu: 0 r0 le r0 r0 r1 mul select\0"
+    "ThresholdedRelu: {alpha=1} r0 lt r0 0 select\0"
+    "Elu: 0 r0 le r0 r0 exp 1 sub {alpha=1} mul select\0"
+    "Selu: 0 r0 le r0 r0 exp 1 sub {alpha=1.67326319} mul select {gamma=1.05070102} mul\0"
+    "Celu: r0 0 max r0 {alpha=1} div exp 1 sub {alpha=1} mul 0 min add\0"
+    "HardSigmoid: r0 {alpha=0.2} mul {beta=0.5} add 0 max 1 min\0"
+    "HardSwish: r0 r0 3 add 0 max 6 min 0.166666672 mul mul\0"
+    "Softplus: r0 0 max r0 abs neg exp 1 add log add\0"
+    "Softsign: r0 r0 abs 1 add div\0"
+    "Mish: r0 r0 0 max r0 abs neg exp 1 add log add tanh mul\0"
+    "Swish: r0 r0 {alpha=1} mul sigmoid mul\0"
+    "Sigmoid: r0 sigmoid\0"
+    "Tanh: r0 tanh\0"
+    "Exp: r0 exp\0"
+    "Log: r0 log\0"
+    "Sqrt: r0 sqrt\0"
+    "Abs: r0 abs\0"
+    "Neg: r0 neg\0"
+    "Floor: r0 floor\0"
+    "Ceil: r0 ceil\0"
+    "Round: r0 rint\0"
+    "Reciprocal: r0 recip\0"
+    "Erf: r0 erf\0"
+    "Sign: r0 sign\0";
+
+/* The body of an operator; NULL: it has none. */
+static const char *body_of(const char *type)
+{
+	size_t n = strlen(type);
+	for (const char *p = maps; *p; p += strlen(p) + 1)
+		if (!strncmp(p, type, n) && p[n] == ':')
+			return p + n + 2;
+	return NULL;
+}
 
 static const char leaky[] = "r0 {alpha=0.01} mul r0 max"; /* 0 < alpha <= 1 */
 static const char gelu_tanh[] =
@@ -87,15 +93,9 @@ static int map_end(struct map *m)
 
 int structure_map(const struct opctx *c, struct task *t)
 {
-	const char *type = node_type(c->node), *body = NULL;
-	int nin = 1, operand, rc;
+	const char *type = node_type(c->node), *body = body_of(type);
+	int operand, rc;
 	struct map m;
-	for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
-		if (!strcmp(maps[i].type, type)) {
-			body = maps[i].body;
-			nin = maps[i].nin;
-		}
-	}
 	if (!strcmp(type, "Gelu"))
 		body = strcmp(node_str(c->node, "approximate", "none"), "tanh") ? "r0 gelu" : gelu_tanh;
 	if (!strcmp(type, "Swish") && node_float(c->node, "alpha", 1) == 1)
@@ -107,7 +107,7 @@ int structure_map(const struct opctx *c, struct task *t)
 		return fail(E_UNSUPPORTED, "%s has no structured form", type);
 	if ((rc = map_begin(&m, c, t)) < 0)
 		return rc;
-	for (int k = 0; k < nin; k++) {
+	for (int k = 0; k < (strstr(body, "r1") ? 2 : 1); k++) {
 		if ((rc = structure_operand(t, c, 'i', k, &operand)) < 0)
 			return rc;
 		structure_broadcast(t, m.s, operand, c->out[0].shape.rank);
@@ -160,8 +160,8 @@ int structure_clip(const struct opctx *c, struct task *t)
 int structure_chain(const struct opctx *c, struct task *t)
 {
 	static const struct {
-		const char *type;
-		enum prog_op op;
+		char type[4];
+		uint8_t op; /* enum prog_op */
 	} ops[] = {{"Add", P_ADD}, {"Sum", P_ADD}, {"Sub", P_SUB}, {"Mul", P_MUL},
 		   {"Div", P_DIV}, {"Min", P_MIN}, {"Max", P_MAX}};
 	struct map m;

@@ -73,9 +73,9 @@ static int reduced_axes(const struct opctx *c, bool *red, int rank)
 int structure_reduce(const struct opctx *c, struct task *t)
 {
 	static const struct {
-		const char *type, *body;
-		enum combiner comb;
-		const char *post;
+		char type[18], body[10];
+		uint8_t comb; /* enum combiner */
+		char post[9];
 	} rows[] = {{"GlobalAveragePool", "r0", COMB_SUM, "mean"},
 		    {"GlobalMaxPool", "r0", COMB_MAX, ""},
 		    {"ReduceMean", "r0", COMB_SUM, "mean"},

@@ -144,7 +144,7 @@ static void change_resize(struct change *c)
 }
 
 static const struct {
-	const char *type;
+	char type[19];
 	void (*fn)(struct change *c);
 } changes[] = {
     {"Clip", change_clip},       {"Squeeze", change_axes},    {"Unsqueeze", change_axes},
@@ -175,7 +175,7 @@ static bool in_words(const char *words, const char *w)
 static bool still_fits(const struct node *n, const struct op_row *row)
 {
 	for (int i = 0; i < n->nattr; i++)
-		if (!*n->attr[i].name || !in_words(row->attrs, n->attr[i].name))
+		if (!*n->attr[i].name || !row->attrs || !in_words(row->attrs, n->attr[i].name))
 			return false;
 	return n->nin >= row->min_in && (row->max_in < 0 || n->nin <= row->max_in) &&
 	       row->code == n->op->rows[n->row].code;

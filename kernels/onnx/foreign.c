@@ -58,6 +58,11 @@ static bool is_openvino(const struct bytes *b)
 	return b->n && (b->p[0] == '<' || has(b, 0, "\xef\xbb\xbf<", 4)) && mentions(b, "<net ");
 }
 
+static bool is_git_lfs(const struct bytes *b)
+{
+	return has(b, 0, "version https://git-lfs.", 24);
+}
+
 static bool is_page(const struct bytes *b)
 {
 	return b->n && b->p[0] == '<' && (mentions(b, "<html") || mentions(b, "<HTML"));
@@ -101,8 +106,8 @@ static bool is_caffe(const struct bytes *b)
 /* `%s` in a remedy is the path. A row has its first bytes at `at`, or a test. */
 static const struct format {
 	const char *what, *remedy;
-	size_t at, n;
-	const char *magic;
+	uint8_t at, n;
+	char magic[8];
 	bool (*test)(const struct bytes *b);
 } formats[] = {
     {"a TensorFlow Lite model", TF2ONNX "--tflite %s --output model.onnx", 4, 4, "TFL3"},
@@ -124,8 +129,7 @@ static const struct format {
     {"an RKNN model, which runs on a Rockchip NPU", CONVERTED, 0, 4, "RKNN"},
     {"in ONNX Runtime's own format (.ort)", CONVERTED, 4, 4, "ORTM"},
     {"an ExecuTorch program", TORCH, 4, 2, "ET"},
-    {"a pointer of Git LFS, not the file itself", "get the file: git lfs pull", 0, 24,
-     "version https://git-lfs."},
+    {"a pointer of Git LFS, not the file itself", "get the file: git lfs pull", .test = is_git_lfs},
     {"an OpenVINO model", CONVERTED ", or " SOURCE, .test = is_openvino},
     {"a web page", "download the model's file itself (of GitHub: the raw file)", .test = is_page},
     {"a safetensors file, which holds weights and no graph", TORCH, .test = is_safetensors},

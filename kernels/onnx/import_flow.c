@@ -53,7 +53,9 @@ static int reserve(struct arena *a, void *array, int n, int *cap, size_t elem_by
 
 const struct flow_kind *import_flow_kind(const Onnx__NodeProto *p)
 {
-	static const struct flow_kind *const kinds[] = {&flow_if, &flow_loop, &flow_scan};
+	static const struct flow_kind *const kinds[] = {&flow_if,        &flow_loop,   &flow_scan,
+							&flow_attention, &flow_rotary, &flow_normalise,
+							&flow_dft,       &flow_stft};
 	bool ours = !p->domain || !*p->domain || !strcmp(p->domain, "ai.onnx");
 	for (size_t i = 0; ours && p->op_type && i < sizeof kinds / sizeof kinds[0]; i++)
 		if (!strcmp(kinds[i]->type, p->op_type))

@@ -115,7 +115,8 @@ struct flow_kind {
 	 * FLOW_DONE when the outputs are made. */
 	int (*step)(struct importer *im, struct import_flow *f, int *wait);
 };
-extern const struct flow_kind flow_if, flow_loop, flow_scan;
+extern const struct flow_kind flow_if, flow_loop, flow_scan, flow_attention, flow_rotary, flow_normalise,
+    flow_dft, flow_stft;
 
 const struct flow_kind *import_flow_kind(const Onnx__NodeProto *p);               /* NULL: an ordinary node */
 int import_flow_add(struct importer *im, const struct import_flow *f) MUST_CHECK; /* copies *f */

@@ -8,9 +8,9 @@
 enum field { IN_FLOAT, IN_INT32, IN_INT64, IN_DOUBLE, IN_UINT64, NOWHERE };
 
 static const struct {
-	const char *name;
-	enum dtype dtype;
-	enum field field; /* the field that holds typed data of this type */
+	char name[15];
+	uint8_t dtype; /* enum dtype */
+	uint8_t field; /* enum field: the one that holds typed data of this type */
 } types[] = {
     {"undefined", DT_NONE, NOWHERE},      {"float", DT_F32, IN_FLOAT},
     {"uint8", DT_U8, IN_INT32},           {"int8", DT_I8, IN_INT32},

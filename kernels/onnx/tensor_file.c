@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const struct {
-	const char *descr;
-	enum dtype dtype;
+	char descr[4];
+	uint8_t dtype; /* enum dtype */
 } npy_types[] = {
     {"<f4", DT_F32}, {"<f8", DT_F64}, {"<f2", DT_F16},  {"|i1", DT_I8},  {"|u1", DT_U8},  {"<i2", DT_I16},
     {"<i4", DT_I32}, {"<i8", DT_I64}, {"|b1", DT_BOOL}, {"<u2", DT_U16}, {"<u4", DT_U32}, {"<u8", DT_U64},

@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const struct {
-	const char *name;
-	int arity;
+	char name[8];
+	uint8_t arity;
 } ops[P_OPS] = {
     [P_READ] = {"read", 0},     [P_ACC] = {"acc", 0},     [P_IMM] = {"imm", 0},
     [P_ADD] = {"add", 2},       [P_SUB] = {"sub", 2},     [P_MUL] = {"mul", 2},

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct {
-	const char *name;
+	char name[5];
 	uint8_t bytes;
 } dtypes[DTYPES] = {
     [DT_NONE] = {"none", 0}, [DT_F32] = {"f32", 4},   [DT_F64] = {"f64", 8}, [DT_F16] = {"f16", 2},

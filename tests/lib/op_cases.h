@@ -86,6 +86,19 @@ CASES(gemm, {"Gemm", 13, "", "2x3 | 3x2 1 | 2 10,20", "2x2 16,26,25,35"},
       {"MatMul", 13, "", "2x3 | 2x3", "!inner sizes 3 and 2"}, {"MatMul", 13, "", "2x1x3 | 3x3x1", "!"},
       {"MatMul", 13, "", "scalar 1 | 2", "!a scalar"})
 
+CASES(einsum, {"Einsum", 12, "equation=ij,jk", "2x2 | 2x2 1,0,0,1", "2x2 1,2,3,4"},
+      {"Einsum", 12, "equation=ij,jk->ki", "2x3 | 3x1 1,10,100", "1x2 321,654"},
+      {"Einsum", 13, "equation=bij,bjk->bik", "2x1x2 | 2x2x1 1,1,2,2", "2x1x1 3,14"},
+      {"Einsum", 13, "equation=i->", "3", "scalar 6"}, {"Einsum", 13, "equation=ii->i", "2x2", "2 1,4"},
+      {"Einsum", 13, "equation=ii", "2x2", "scalar 5"},
+      {"Einsum", 13, "equation=ba", "2x3", "3x2 1,4,2,5,3,6"},
+      {"Einsum", 13, "equation=...ij->...ji", "2x1x2", "2x2x1 1,2,3,4"},
+      {"Einsum", 13, "equation=...i,...i->...", "2x2 | 2", "2 5,11"},
+      {"Einsum", 13, "equation=i,i", "3 | 1 2", "scalar 12"},
+      {"Einsum", 13, "equation=i,j,k->kji", "1 2 | 2 | 2 1,10", "2x2x1 2,4,20,40"},
+      {"Einsum", 13, "equation=ij,jk", "0x2 | 2x3", "0x3"},
+      {"Einsum", 13, "equation=ij,jk", "2x0 | 0x1", "2x1 0"}, {"Einsum", 13, "", "scalar 3", "scalar 3"})
+
 CASES(pool,
       {"MaxPool", 12, "kernel_shape=[2] strides=[2] ceil_mode=1", "i8 1x1x5 -5,-3,-9,-1,-7",
        "i8 1x1x3 -3,-1,-7"},
@@ -267,7 +280,15 @@ CASES(gather, {"Gather", 13, "axis=1", "2x3 | i64 2 2,-3", "2x2 3,1,6,4"},
       {"GatherND", 13, "", "2x2 | i64 1x1 2", "!index 2 of extent 2"},
       {"ScatterElements", 16, "axis=1", "1x3 | i64 1x1 -1 | 1x1 9", "1x3 1,2,9"},
       {"ScatterND", 16, "", "3 | i64 2x1 0,2 | 2 8,9", "3 8,2,9"},
-      {"ScatterND", 16, "reduction=add", "3 | i64 1x1 0 | 1 8", "!reduction=add"})
+      {"ScatterND", 16, "reduction=add", "3 | i64 3x1 0,2,0 | 3 8,9,-1", "3 8,2,12"},
+      {"ScatterND", 18, "reduction=max", "2x2 | i64 1x1 1 | 1x2 9,3", "2x2 1,2,9,4"},
+      {"ScatterND", 18, "reduction=mul", "i32 2 | i64 2x1 1,1 | i32 2 3,-2", "i32 2 1,-12"},
+      {"ScatterElements", 18, "reduction=min axis=1", "1x3 | i64 1x2 -1,0 | 1x2 2,5", "1x3 1,2,2"},
+      {"ScatterElements", 18, "reduction=max", "2 nan,2 | i64 2 0,1 | 2 5,nan", "2 nan"},
+      {"ScatterElements", 18, "reduction=add", "i8 2 127,1 | i64 1 0 | i8 1 1", "i8 2 -128,1"},
+      {"ScatterElements", 18, "reduction=add", "bool 1 | i64 1 0 | bool 1", "!of type bool"},
+      {"ScatterElements", 18, "reduction=min", "i64 2 1,5 | i64 2 0,1 | i64 2 3,4", "i64 2 1,4"},
+      {"ScatterND", 18, "reduction=avg", "3 | i64 1x1 0 | 1 8", "!reduction=avg"})
 
 CASES(select, {"OneHot", 11, "", "3 0,2,-1 | i64 scalar 3 | 2 5,9", "3x3 9,5,5,5,5,9,5,5,9"},
       {"OneHot", 11, "axis=0", "i64 2 1,7 | 1 2 | bool 2 0,1", "bool 2x2 0,0,1,0"},
@@ -281,7 +302,30 @@ CASES(select, {"OneHot", 11, "", "3 0,2,-1 | i64 scalar 3 | 2 5,9", "3x3 9,5,5,5
       {"Trilu", 14, "", "i8 1x2x2 | i64 scalar 1", "i8 1x2x2 0,2,0,0"},
       {"Trilu", 14, "upper=0", "2x2 | i64 scalar -9223372036854775808", "2x2 0"},
       {"Trilu", 14, "", "2x2 | i64 1 -9", "2x2"}, {"Trilu", 14, "", "0x2", "0x2"},
-      {"Trilu", 14, "", "2", "!rank 1"}, {"Trilu", 14, "", "2x2 | i64 2", "!is not a scalar"})
+      {"Trilu", 14, "", "2", "!rank 1"}, {"Trilu", 14, "", "2x2 | i64 2", "!is not a scalar"},
+      {"ReverseSequence", 10, "", "3x2 | i64 2 3,2", "3x2 5,4,3,2,1,6"},
+      {"ReverseSequence", 10, "batch_axis=0 time_axis=1", "2x3 | i64 2 2,0", "2x3 2,1,3,4,5,6"},
+      {"ReverseSequence", 10, "", "2x1x2 | i64 1 2", "2x1x2 3,4,1,2"},
+      {"ReverseSequence", 10, "batch_axis=0", "2x3 | i64 2", "!are not 0 and 1"},
+      {"ReverseSequence", 10, "", "2x3 | i64 2", "!not a vector of 3"})
+
+CASES(sample, {"GridSample", 16, "align_corners=1", "1x1x2x2 | 1x1x2x2 -1,-1,1,-1", "1x1x1x2 1,2"},
+      {"GridSample", 16, "", "1x1x2x2 | 1x1x1x2 0,0", "1x1x1x1 2.5"},
+      {"GridSample", 16, "", "1x2x1x2 1,3,10,30 | 1x1x1x2 0,0", "1x2x1x1 2,20"},
+      {"GridSample", 16, "", "1x1x2x2 4 | 1x1x1x2 -1,-1", "1x1x1x1 1"},
+      {"GridSample", 16, "padding_mode=border", "1x1x2x2 | 1x1x2x2 -1,-1,9,nan", "1x1x1x2 1,2"},
+      {"GridSample", 16, "mode=nearest padding_mode=reflection", "1x1x1x4 | 1x1x2x2 1.5,0,-1.4,0",
+       "1x1x1x2 4,1"},
+      {"GridSample", 16, "mode=nearest", "1x1x2x2 | 1x1x2x2 -0.6,0.6,9,0", "1x1x1x2 3,0"},
+      {"GridSample", 16, "mode=bicubic align_corners=1", "1x1x4x4 | 1x1x1x2 -1,1", "1x1x1x1 13"},
+      {"GridSample", 16, "mode=bicubic padding_mode=border", "1x1x2x2 3 | 1x1x1x2 0.3,0.2", "1x1x1x1 3"},
+      {"GridSample", 20, "", "1x1x2x2x2 | 1x1x1x1x3 0,0,0", "1x1x1x1x1 4.5"},
+      {"GridSample", 20, "mode=nearest", "1x1x2x2x2 | 1x1x1x1x3 0.6,-0.6,-0.6", "1x1x1x1x1 2"},
+      {"GridSample", 16, "", "1x1x2x2 | 1x1x1x3", "!does not fit"},
+      {"GridSample", 16, "", "1x1x0x2 | 1x1x1x2", "!is empty"},
+      {"GridSample", 16, "mode=linear", "1x1x2x2 | 1x1x1x2", "!mode=linear"},
+      {"GridSample", 20, "mode=cubic", "1x1x2x2x2 | 1x1x1x1x3", "!of images only"},
+      {"GridSample", 16, "", "1x1x2x2x2 | 1x1x1x1x3", "!rank 5"})
 
 CASES(resize, {"Resize", 10, "mode=nearest", "1x1x2 | 3 1,1,2", "1x1x4 1,1,2,2"},
       {"Resize", 13, "mode=linear", "2 | - | 1 2", "4 1,1.25,1.75,2"},

@@ -154,8 +154,9 @@ TEST(every_operator)
 	uint64_t base = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 0) : 1;
 	int good = 0, all = 0;
 	for (int f = 0; op_table[f]; f++)
-		for (const struct op_row *row = op_table[f]->rows; row->type; row++) {
+		for (const struct op_row *row = op_table[f]->rows; row->type[0]; row++) {
 			int ran = 0;
+			CHECK(memchr(row->type, 0, sizeof row->type));
 			for (int i = 0; i < ROUNDS; i++, all++) {
 				struct onnx_maker k;
 				struct rng r;

@@ -214,6 +214,33 @@ static void check_family(const struct op_case *cases, size_t n)
 
 #include "tests/lib/op_cases.h"
 
+TEST(einsum_refuses)
+{
+	static const char *const cases[][3] = {
+	    {"equation=ij,jk", "2x3 | 2x2", "extents 3 and 2 of one label"},
+	    {"equation=ij", "2", "2 axes for an operand of rank 1"},
+	    {"equation=i", "2 | 2", "not of 2 operands"},
+	    {"equation=i,j", "2", "not of 1 operand"},
+	    {"equation=i->ii", "2", "or twice"},
+	    {"equation=i->j", "2", "no operand has"},
+	    {"equation=i..", "2", "neither letter nor ellipsis"},
+	    {"equation=i1", "2x2", "neither letter nor ellipsis"},
+	    {"equation=......", "2", "neither letter nor ellipsis"},
+	    {"equation=abcdefgh,ijklmnopq", "1x1x1x1x1x1x1x1 | 1x1x1x1x1x1x1x1", "more than 8 axes"},
+	    {"equation=abcdefgh,ijklmnop,q->", "1x1x1x1x1x1x1x1 | 1x1x1x1x1x1x1x1 | 1", "more than 16"},
+	    {"equation=i", "i32 2", "input 0 of type i32"},
+	    {"equation=abc,def,ghi,jkl->", "16x16x16 | 16x16x16 | 16x16x16 | 16x16x16", "too many"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct call k;
+		REQUIRE(call_open(&k, "Einsum", 13, cases[i][0], cases[i][1], 1));
+		int rc = call_infer(&k);
+		CHECK(rc == E_CORRUPT || rc == E_UNSUPPORTED);
+		CHECK(strstr(err_text(), cases[i][2]));
+		call_close(&k);
+	}
+}
+
 TEST(geometry)
 {
 	struct call k;
