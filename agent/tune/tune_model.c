@@ -123,6 +123,21 @@ static int quantise_model(struct session *s)
 	return fail_in(rc, "%s", s->o->model);
 }
 
+/* The number of tasks for which the cache has a kernel, as find_incumbent takes it. */
+static int count_cached(const struct session *s)
+{
+	struct arena scratch = {0};
+	struct rec r;
+	int n = 0;
+	for (int i = 0; i < s->ntasks; i++) {
+		n += cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->level,
+				    REC_BEST, &scratch, &r) >= 0;
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	return n;
+}
+
 static int divide_model(struct session *s)
 {
 	s->model.chosen = (struct chosen_for){s->store.cache, &s->target, s->o->threads, s->o->level};
@@ -130,6 +145,7 @@ static int divide_model(struct session *s)
 	if (rc >= 0)
 		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
 	s->report->tasks = rc < 0 ? 0 : rc;
+	s->report->cached = rc < 0 ? 0 : count_cached(s);
 	s->report->untunable =
 	    rc == 0 && !steps_leave_bytes(s->model.graph, s->model.steps, &s->model.choices);
 	return rc < 0 ? fail_in(rc, "%s", s->o->model) : check_memory(s);
@@ -734,6 +750,8 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 		rc = quantise_model(s);
 	if (rc >= 0)
 		rc = mark(s, tune_tell_lasting(s, divide_model(s)), "the model is divided");
+	if (rc >= 0)
+		tune_publish(s, 0);
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
 		rc = mark(s, tune_measure_before(s), "the network was measured as it is");

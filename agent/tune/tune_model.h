@@ -111,6 +111,7 @@ struct tune_report {
 	int known;          /* candidates of earlier boxes that were not tried again; */
 	int earlier_trials; /* of these boxes: their logs do not keep all of them */
 	int hints;          /* tasks whose search began with what another board found */
+	int cached;         /* tasks of the model for which the cache had a kernel at the start */
 	int stale;          /* kernels of the cache that were stale at the start and were timed again */
 	double budget_s, elapsed_s;
 	bool early;                             /* the search ended before the time for it was over: */

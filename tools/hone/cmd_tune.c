@@ -240,16 +240,11 @@ static bool ended_first(const struct tune_report *r)
 	return !r->untunable && !r->trials && !r->stopped && r->elapsed_s > r->budget_s / 2;
 }
 
-/* True if the box ended before it could try a kernel, though there are some to be tried, and has nothing to
- * show. */
+/* True if the box ended before it could try a kernel, though there are some to be tried, and the cache had none
+ * of this model. What else it measured does not matter. */
 static bool tried_nothing(const struct tune_report *r)
 {
-	bool cached = false, tunable = r->nkernels == 0;
-	for (int i = 0; i < r->nkernels; i++) {
-		cached |= r->kernel[i].after == FROM_CACHE || r->kernel[i].after == FROM_DEFAULT;
-		tunable |= r->kernel[i].after == FROM_FALLBACK;
-	}
-	return ended_first(r) && tunable && !cached && r->after_ms <= 0;
+	return ended_first(r) && !r->cached;
 }
 
 /* The default box, or twice the one that was too short. */
@@ -366,8 +361,8 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (tried_nothing(r)) {
 		table_say("%s on %s: the box of %.1f s ended before any kernel was tried; no kernel was kept",
 			  model, r->target, r->budget_s);
-		if (r->before_ms > 0)
-			printf("whole network: %.3f ms\n", r->before_ms);
+		if (r->before_ms > 0 || r->after_ms > 0)
+			printf("whole network: %.3f ms\n", r->after_ms > 0 ? r->after_ms : r->before_ms);
 		else
 			printf("whole network: not measured: too little time was left\n");
 		next_longer(a, o);
@@ -782,9 +777,10 @@ const struct cmd cmd_tune = {
 	"its\n"
 	"place. With --no-cache nothing is kept.\n"
 	"The box ends on time, also while it reads or runs a large network. A box that is too short to read\n"
-	"the model changes nothing, says which --budget would do, and exits with status 1. So does a box "
-	"that\n"
-	"ends before it tried any kernel, where no earlier one kept any either. A time marked ~\n"
+	"the model changes nothing, says which --budget would do, and exits with status 1. The "
+	"status\n"
+	"is also 1 if the box ended before it tried any kernel, whatever it measured, and the cache has none\n"
+	"of this model; where earlier boxes kept kernels, such a box is a success. A time marked ~\n"
 	"(\"alone_us\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
 	"measured again.\n\n"
 	"Level int8 quantises a model of floats, as hone quantize does, and keeps how to do so in the "
