@@ -386,8 +386,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (ended_first(r))
 		table_say("nothing was tuned: the box ended before any kernel was tried");
 	if (r->untunable)
-		table_say(
-		    "nothing of this model can be tuned: none of its operators has kernels to choose from");
+		table_say(UNTUNABLE);
 	network(o, r);
 	if (o->unkept)
 		printf("nothing was kept (--no-cache)\n");

@@ -113,4 +113,26 @@ TEST(tasks_of_a_tuned_model_are_next_timed)
 	unsetenv("XDG_CACHE_HOME");
 }
 
+/* No command advises to tune it; the last one of the line, bench, ends the advice. */
+TEST(a_model_that_cannot_be_tuned_gets_no_advice_to_tune)
+{
+	static const char *const types[] = {"Hardmax", "Identity"};
+	static const char *const commands[] = {"bench %s --runs 2",      "inspect %s", "tasks %s",
+					       "tasks %s --unsupported", "verify %s",  "run %s --random",
+					       "tune %s --budget 2s"};
+	for (int i = 0; i < 2; i++) {
+		char model[256], words[400];
+		snprintf(model, sizeof model, "%s", one_node("untunable.onnx", types[i], "4 4"));
+		for (int k = 0; k < (worker() ? 7 : 6); k++) {
+			snprintf(words, sizeof words, commands[k], model);
+			CHECK_RUN(0, k == 1 ? "%s" : "%s --cache %s", words, in_dir("cache"));
+			CHECK(!strstr(cli_err, "hone tune"));
+			if (k < 4)
+				CHECK_SAYS(k == 1 ? cli_out : cli_err,
+					   "othing of this model can be tuned: none of ");
+			CHECK((strstr(cli_err, "Next: ") != NULL) == (k > 0));
+		}
+	}
+}
+
 TEST_MAIN
