@@ -654,6 +654,14 @@ TEST(without_a_daemon_the_sockets_folder_is_inhibited)
 	setenv("HONE_RUN", "", 1);
 	CHECK_RUN(0, "inhibit --why docking");
 	CHECK(count_files(f.dir) == 1);
+	CHECK_SAYS(cli_err, f.socket);
+	CHECK_SAYS(cli_err, " (--socket PATH or $HONE_SOCKET names another); start it with ");
+	CHECK_RUN(4, "inhibit --why docking -- sh -c exit\t4"); /* one argument: sh reads a tab as a blank */
+	CHECK_SAYS(cli_err, "honed does not run: nothing listens on ");
+	CHECK_SAYS(cli_err, f.socket);
+	CHECK_SAYS(cli_err, "; if it starts meanwhile, it finds the inhibit ");
+	CHECK_RUN(4, "inhibit -q --why docking -- sh -c exit\t4");
+	CHECK(!cli_err[0]);
 	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, ": docking (user ");
 	CHECK_RUN(0, "resume --json");
