@@ -135,4 +135,32 @@ TEST(a_model_that_cannot_be_tuned_gets_no_advice_to_tune)
 	}
 }
 
+/* What inspect says beforehand is what compile --c then does. */
+TEST(inspect_says_which_operators_have_no_form_in_c)
+{
+	static const char *const types[] = {"Hardmax",         "ArgMax", "Identity", "Transpose",
+					    "LpNormalization", "Trilu",  "Relu"};
+	int without = 0, with = 0;
+	for (int i = 0; i < (worker() ? 7 : 5); i++) { /* kernels are made for the last one */
+		char model[256];
+		snprintf(model, sizeof model, "%s", one_node("form.onnx", types[i], "4 4"));
+		if (hone("inspect %s --json", model) != 0)
+			continue;
+		json_t *j = parse_out(), *list = json_object_get(j, "no_c_form");
+		bool none = json_array_size(list) == 1;
+		if (none)
+			CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "type")),
+				      types[i]));
+		json_decref(j);
+		CHECK_RUN(0, "inspect %s", model);
+		CHECK((strstr(cli_out, "so hone compile --c refuses the model: ") != NULL) == none);
+		CHECK_RUN(none, "compile %s --c -o %s --threads 1 --cache %s", model, in_dir("c"),
+			  in_dir("cache"));
+		CHECK((strstr(cli_err, "no form in C") != NULL) == none);
+		without += none;
+		with += !none;
+	}
+	CHECK(without >= 1 && with >= 3);
+}
+
 TEST_MAIN
