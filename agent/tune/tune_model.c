@@ -99,30 +99,6 @@ static int check_memory(const struct session *s)
 		    s->o->shape_option ? s->o->shape_option : "--shape ");
 }
 
-/* Keeps the new recipe, and notes whether the cache had another one. */
-static int keep_recipe(struct session *s, const struct buf *text)
-{
-	struct arena a = {0};
-	struct blob old;
-	struct key k = recipe_key(s->model.graph);
-	if (cache_get(s->store.cache, CACHE_RECIPE, k, &a, &old) >= 0)
-		s->report->recipe_replaced = old.n != text->n || memcmp(old.p, text->p, old.n) != 0;
-	arena_free(&a);
-	return cache_put(s->store.cache, CACHE_RECIPE, k, text->p, text->n);
-}
-
-/* At level int8 a model of floats is quantised by its recipe. */
-static int quantise_model(struct session *s)
-{
-	const struct buf *text = s->o->recipe;
-	int rc = E_OK;
-	if (text)
-		rc = keep_recipe(s, text);
-	if (rc >= 0)
-		rc = recipe_use(&s->store.cache, 1, s->o->level, s->model.graph, &s->report->recipe);
-	return fail_in(rc, "%s", s->o->model);
-}
-
 /* The number of tasks for which the cache has a kernel, as find_incumbent takes it. */
 static int count_cached(const struct session *s)
 {
@@ -747,7 +723,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	if (rc >= 0)
 		rc = mark(s, tune_machine_open(s), "the machine is known");
 	if (rc >= 0)
-		rc = quantise_model(s);
+		rc = tune_quantise(s);
 	if (rc >= 0)
 		rc = mark(s, tune_tell_lasting(s, divide_model(s)), "the model is divided");
 	if (rc >= 0)

@@ -15,6 +15,7 @@
 #include "tools/hone/cached.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/early.h"
+#include "tools/hone/floats.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/calibrate.h"
 #include "tools/hone/interrupt.h"
@@ -198,8 +199,7 @@ static void quantised(const struct tune_options *o, const struct tune_report *r)
 	if (o->quantised_ns > 0)
 		table_say("int8: quantising took %.1f s before the box, which does not count them",
 			  (double)o->quantised_ns / 1e9);
-	if (r->recipe_replaced)
-		table_say("int8: this recipe takes the place of another one that the cache had");
+	calibrate_former(r);
 }
 
 static void network(const struct tune_options *o, const struct tune_report *r)
@@ -212,6 +212,9 @@ static void network(const struct tune_options *o, const struct tune_report *r)
 	headline_print("  ", &r->before, than, &r->machine);
 	gain_than(&r->gain, than);
 	headline_print("  ", &r->gain.faster, than, &r->machine);
+	struct floats floats;
+	floats_find(r, &floats);
+	floats_print(r, &floats);
 	processor_print(o->device, r);
 	struct buf joined = {0};
 	tune_joined(r, &joined);
