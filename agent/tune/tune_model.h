@@ -107,8 +107,8 @@ struct tune_processor {
 struct tune_report {
 	struct recipe recipe; /* layers 0: the model was not quantised */
 	bool recipe_replaced; /* it took the place of another one in the cache */
-	bool recipe_stays;    /* the cache's stays: the given one quantises no layer, and no limit asked for that */
-	struct recipe former; /* of recipe_replaced and recipe_stays: the cache's; layers 0: it is not readable */
+	bool recipe_stays;    /* the cache's stays: the given one has no layers, and no limit asked for that */
+	struct recipe former; /* the cache's, of recipe_replaced and recipe_stays; layers 0: not readable */
 	int tasks, trials;
 	int known;          /* candidates of earlier boxes that were not tried again; */
 	int earlier_trials; /* of these boxes: their logs do not keep all of them */
