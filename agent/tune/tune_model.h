@@ -107,7 +107,7 @@ struct tune_processor {
 struct tune_report {
 	struct recipe recipe; /* layers 0: the model was not quantised */
 	bool recipe_replaced; /* it took the place of another one in the cache */
-	bool recipe_stays;    /* the cache's stays: the given one has no layers, and no limit asked for that */
+	bool recipe_stays;    /* the cache's stays, as the given one quantises nothing */
 	struct recipe former; /* the cache's, of recipe_replaced and recipe_stays; layers 0: not readable */
 	int tasks, trials;
 	int known;          /* candidates of earlier boxes that were not tried again; */
