@@ -59,7 +59,10 @@ static int run_merge(const struct args *a)
 	struct cache *c;
 	struct exchange_sum s = {0};
 	struct new_folder made;
-	int rc = check_sources(a);
+	int64_t limit;
+	int rc = model_cache_limit(a, &limit); /* a wrong option comes first */
+	if (rc >= 0)
+		rc = check_sources(a);
 	if (rc >= 0)
 		rc = model_cache_dir(a, dir, sizeof dir);
 	if (rc < 0)
