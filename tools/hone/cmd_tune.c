@@ -362,8 +362,9 @@ static void report(const struct args *a, const struct tune_options *o, const str
 {
 	const char *model = o->model;
 	if (tried_nothing(r)) {
-		table_say("%s on %s: the box of %.1f s ended before any kernel was tried; no kernel was kept",
-			  model, r->target, r->budget_s);
+		table_say("%s on %s: the box of %.1f s ended before any kernel was tried%s; no kernel was kept",
+			  model, r->target, r->budget_s,
+			  r->tasks ? "" : ", and before those of the cache were looked for");
 		if (r->before_ms > 0 || r->after_ms > 0)
 			printf("whole network: %.3f ms\n", r->after_ms > 0 ? r->after_ms : r->before_ms);
 		else
@@ -782,7 +783,8 @@ const struct cmd cmd_tune = {
 	"the model changes nothing, says which --budget would do, and exits with status 1. The "
 	"status\n"
 	"is also 1 if the box ended before it tried any kernel, whatever it measured, and the cache has none\n"
-	"of this model; where earlier boxes kept kernels, such a box is a success. A time marked ~\n"
+	"of this model, or the box was too short to look; where earlier boxes kept kernels, such a box is a\n"
+	"success. A time marked ~\n"
 	"(\"alone_us\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
 	"measured again.\n\n"
 	"Level int8 quantises a model of floats, as hone quantize does, and keeps how to do so in the "

@@ -217,7 +217,8 @@ TEST(a_user_tunes_through_honed)
 	CHECK_RUN(0, "tune --rigor estimate --threads 1 --budget 30s %s", steering());
 	CHECK_RUN(0, "tune --rigor cached --threads 1 %s", steering());
 	n = whole();
-	CHECK_RUN(0, "tune --json --threads 1 --budget 1s --cache %s %s", at("other"), steering());
+	/* 1: on a busy machine it may have had no time to try a kernel */
+	CHECK(hone("tune --json --threads 1 --budget 1s --cache %s %s", at("other"), steering()) <= 1);
 	CHECK(whole() == n); /* that command used another cache */
 	stop_with_signal(SIGTERM);
 	CHECK(whole() == n);

@@ -300,6 +300,7 @@ static bool tries_nothing(int ms, const char *folder, bool empty)
 	bool none = strstr(cli_out, ", 0 trials in ") || strstr(cli_out, "ended before any kernel was tried");
 	if (none)
 		CHECK_SAYS(cli_out, " ended before any kernel was tried");
+	empty |= strstr(cli_out, "before those of the cache were looked for") != NULL;
 	if (status != (none && empty) || (strstr(cli_out, "; no kernel was kept") != NULL) != (none && empty)) {
 		printf("box of %d ms, exit %d: %s", ms, status, cli_out);
 		test_bad = 1;
@@ -320,7 +321,7 @@ TEST(a_box_that_tried_nothing_says_so)
 		none_there += tries_nothing(ms, cache, false);
 	}
 	CHECK_RUN(0, "tune --help");
-	CHECK_SAYS(cli_out, "where earlier boxes kept kernels, such a box is a success");
+	CHECK_SAYS(cli_out, "ended before it tried any kernel");
 	if (!none || !none_there)
 		SKIP("every box tried a kernel");
 }
