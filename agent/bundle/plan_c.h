@@ -41,6 +41,8 @@ struct plan_c_sizes {
 	int portable;                    /* steps in plain C */
 };
 
+/* Whether plan_c_write can write a node that is no task (STEP_HOST). */
+bool plan_c_has_form(const struct graph *g, int node);
 /* Turns any text into a prefix of C names: letters, digits and '_'; "net" is put first if needed. */
 void plan_c_name(const char *text, char out[PLAN_C_NAME]);
 /* p: from plan_build_whole; name: from plan_c_name. */

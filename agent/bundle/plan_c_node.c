@@ -4,6 +4,7 @@
  * (kernels/op_*.c). */
 #include "agent/bundle/plan_c_parts.h"
 #include "kernels/graph/shapes.h"
+#include "kernels/group/group.h"
 
 #include <string.h>
 
@@ -196,22 +197,47 @@ static const struct {
     {"Cast", can_cast, put_cast},       {"Pad", can_pad, put_pad},
 };
 
-static int form_of(const struct pstep *ps)
+static int form_of(const struct opctx *x)
 {
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-		if (!strcmp(forms[i].type, node_type(ps->ctx.node)))
-			return forms[i].can(&ps->ctx) ? (int)i : -1;
+		if (!strcmp(forms[i].type, node_type(x->node)))
+			return forms[i].can(x) ? (int)i : -1;
 	return -1;
 }
 
 bool c_node_has_form(const struct pstep *ps)
 {
-	return form_of(ps) >= 0;
+	return form_of(&ps->ctx) >= 0;
+}
+
+static struct tensor *tensors_of(struct arena *a, const struct graph *g, const int *value, int n)
+{
+	struct tensor *t = ARENA_ARRAY(a, struct tensor, n + 1);
+	for (int i = 0; i < n; i++)
+		if (value[i] >= 0)
+			t[i] = g->value[value[i]].t;
+	return t;
+}
+
+bool plan_c_has_form(const struct graph *g, int node)
+{
+	struct arena a = {0};
+	const struct node *n = &g->node[node];
+	const struct opctx x = {.node = n,
+				.opset = n->opset,
+				.arena = &a,
+				.nin = n->nin,
+				.nout = n->nout,
+				.in = tensors_of(&a, g, n->in, n->nin),
+				.out = tensors_of(&a, g, n->out, n->nout)};
+	bool has = step_any_layout(g, node) || form_of(&x) >= 0;
+	arena_free(&a);
+	return has;
 }
 
 void c_node(struct plan_c *c, const struct pstep *ps)
 {
 	if (shape_count(&ps->ctx.out[0].shape) > 0) /* else there is nothing to do, and no divisor but 0 */
-		forms[form_of(ps)].put(c, ps);
+		forms[form_of(&ps->ctx)].put(c, ps);
 	c->portable++;
 }

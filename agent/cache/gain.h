@@ -49,8 +49,8 @@ bool faster_misled(const struct faster *f, double other_ms, double this_ms);
 /* "2.64x faster than X (95 % CI 2.60 to 2.68x, 25 rounds)"; "no significant difference to X (1.01x as fast,
  * 95 % CI 0.98 to 1.04x, 12 rounds)"; "too few rounds for a comparison with X (3 rounds)"; "the rounds differ
  * too much for a comparison with X (95 % CI 0.40 to 9.10x, 7 rounds)"; "at least 310x faster than X (95 % CI
- * 310 to 1240x, 7 rounds)", where they differ too much, but all by more than GAIN_SPAN. If the machine was disturbed (NULL: it
- * is not known), the sentence ends with "; disturbed: ..." and how. */
+ * 310 to 1240x, 7 rounds)", where they differ too much, but all by more than GAIN_SPAN. If the machine was
+ * disturbed (NULL: it is not known), the sentence ends with "; disturbed: ..." and how. */
 void faster_words(const struct faster *f, const char *than, const struct disturbance *d, struct buf *out);
 
 /* A network's tuned kernels against default schedules, as the last box measured them. */

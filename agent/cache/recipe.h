@@ -37,6 +37,8 @@ struct key recipe_key(const struct graph *g);
 /* Checks a text without its model: E_CORRUPT if it is no recipe, longer than RECIPE_BYTES, or names another
  * key than k. */
 int recipe_check(const char *text, struct key k) MUST_CHECK;
+/* Reads what the first lines of a text say, which is not checked further. E_CORRUPT: they are no recipe's. */
+int recipe_summary(const char *text, struct recipe *out) MUST_CHECK;
 /* s: what is quantised. Layers of s have weights, and a shift of whole steps. */
 void recipe_text(const struct recipe *r, const struct qdq *q, const struct qselection *s, struct buf *out);
 /* Quantises g, which is as it was imported. E_CORRUPT: the text is no recipe of this graph, which is then as

@@ -75,6 +75,11 @@ int recipe_head_parse(const char **text, struct recipe *out)
 	return rc;
 }
 
+int recipe_summary(const char *text, struct recipe *out)
+{
+	return recipe_head_parse(&text, out);
+}
+
 bool recipe_take_int(const char **s, int64_t lo, int64_t hi, int64_t *out)
 {
 	char *end;

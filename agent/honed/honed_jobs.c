@@ -534,17 +534,17 @@ void job_gone(struct honed *h, struct honed_job *j)
 	job_settle(h, j);
 }
 
-/* Logs what a job found. A job that ends early may have timed the network once or not at all, and may not
+/* Logs what a job found: its own times, where the status has the model's first time. A job that ends early may have timed the network once or not at all, and may not
  * know what more search promises. */
 static void log_done(struct honed *h, const struct honed_job *j, const struct request *r)
 {
 	char times[160], missing[48] = "", promise[96] = "", processor[96] = "";
 	double processor_ms = j->model >= 0 ? model_processor_wins(h, &h->models.list[j->model]) : 0;
 	if (r->before_ms > 0 && r->now_ms > 0)
-		snprintf(times, sizeof times, "%.3f -> %.3f ms%s", r->before_ms, r->now_ms,
+		snprintf(times, sizeof times, "this box %.3f -> %.3f ms%s", r->before_ms, r->now_ms,
 			 r->disturbed ? " (disturbed by other load or a lower clock)" : "");
 	else if (r->before_ms > 0)
-		snprintf(times, sizeof times, "%.3f ms before, the network was not measured again",
+		snprintf(times, sizeof times, "this box began with %.3f ms and did not measure the network again",
 			 r->before_ms);
 	else
 		snprintf(times, sizeof times, "the network was not measured");

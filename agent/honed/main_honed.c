@@ -13,20 +13,24 @@
 #include "platform/machine/sysfile.h"
 #include "platform/machine/target.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char usage[] =
     "usage: honed [--boot [--budget 20s]] [--config FILE] [--socket PATH] [--run DIR]\n"
     "             [--state DIR] [--sysroot DIR] [--hone FILE] [--verbose]\n"
-    "       honed --check [--config FILE] [--run DIR]\n"
+    "       honed --check [--config FILE] [--socket PATH] [--run DIR] [--state DIR]\n"
+    "             [--hone FILE]\n"
     "       honed --version\n"
     "\n"
     "Tunes the models of its configuration while the board is idle, and keeps the\n"
@@ -253,6 +257,49 @@ static void tell_models(const struct loop *l)
 			 l->o.conf);
 }
 
+/* Whether it is the first of its section, which has one for each device. */
+static bool is_first(const struct conf *c, int i)
+{
+	return !i || strcmp(c->model[i].name, c->model[i - 1].name) != 0;
+}
+
+/* Runs in a process of its own, which must not hold what this honed has open: a restarted one would find its
+ * socket and its lock taken. */
+static void examine_all(const struct loop *l)
+{
+	enum { MOST_OPEN = 256 }; /* there are few so far */
+	const struct sched_param none = {0};
+	for (int fd = 3; fd < MOST_OPEN; fd++)
+		close(fd);
+	(void)!setpriority(PRIO_PROCESS, 0, 19);
+	(void)!sched_setscheduler(0, SCHED_IDLE, &none);
+	for (int i = 0; i < l->conf->nmodels; i++) {
+		const struct conf_model *m = &l->conf->model[i];
+		struct buf why = {0};
+		if (is_first(l->conf, i) && access(m->path, R_OK) == 0 &&
+		    examine_model(l->o.job, m, &why) >= 0 && why.n)
+			log_error("%s:%d: model %s: %s", m->file, m->line, m->name, buf_str(&why));
+		buf_free(&why);
+	}
+}
+
+/* Names models of which this honed knows nothing yet and that it cannot tune, as one without the shape that
+ * it needs. Their jobs would find the same, but not before the machine is idle. Nobody waits for it. */
+static void examine_new(const struct loop *l, const struct marks *known)
+{
+	if (l->o.box || known->n >= l->conf->nmodels)
+		return;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (fork() == 0)
+			examine_all(l);
+		_exit(0); /* the first child at once, so that init inherits the second */
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* The error names the first mistake of the configuration alone. */
 static int point_to_check(const struct loop *l, int rc)
 {
@@ -285,6 +332,7 @@ static int serve(struct loop *l)
 	tell_socket(l->conf, &l->o);
 	choose_budget(l);
 	read_marks(l, &marks);
+	examine_new(l, &marks);
 	rc = loop_open(l, &marks);
 	if (rc >= 0)
 		rc = loop_run(l);
@@ -304,12 +352,6 @@ static const char *fault_of(const struct loop *l, int i, struct buf *why)
 	if (examine_model(l->o.job, &l->conf->model[i], why) < 0)
 		log_error("%s", err_text());
 	return why->n ? buf_str(why) : NULL;
-}
-
-/* Whether it is the first of its section, which has one for each device. */
-static bool is_first(const struct conf *c, int i)
-{
-	return !i || strcmp(c->model[i].name, c->model[i - 1].name) != 0;
 }
 
 static int sections(const struct conf *c)

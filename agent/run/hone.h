@@ -120,7 +120,8 @@ struct hone_options {
 	size_t size;
 	const char *const *caches; /* folders; a kernel comes from the first one that has it. NULL: the
 				      user's, $XDG_CACHE_HOME/hone or ~/.cache/hone, then honed's if it
-				      exists, $HONE_DAEMON_CACHE or /var/lib/hone/cache */
+				      exists, $HONE_DAEMON_CACHE or /var/lib/hone/cache. One that is
+				      missing counts as empty: hone_refresh finds it once it is there */
 	int ncaches;               /* number of caches; 0 with caches not NULL: no cache */
 	int threads; /* threads of a run, including the caller's, 1 to 64; 0: as many as there are cores, on a
 			board with several kinds of them as many as its fastest cluster has */

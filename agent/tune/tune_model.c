@@ -99,28 +99,19 @@ static int check_memory(const struct session *s)
 		    s->o->shape_option ? s->o->shape_option : "--shape ");
 }
 
-/* Keeps the new recipe, and notes whether the cache had another one. */
-static int keep_recipe(struct session *s, const struct buf *text)
+/* The number of tasks for which the cache has a kernel, as find_incumbent takes it. */
+static int count_cached(const struct session *s)
 {
-	struct arena a = {0};
-	struct blob old;
-	struct key k = recipe_key(s->model.graph);
-	if (cache_get(s->store.cache, CACHE_RECIPE, k, &a, &old) >= 0)
-		s->report->recipe_replaced = old.n != text->n || memcmp(old.p, text->p, old.n) != 0;
-	arena_free(&a);
-	return cache_put(s->store.cache, CACHE_RECIPE, k, text->p, text->n);
-}
-
-/* At level int8 a model of floats is quantised by its recipe. */
-static int quantise_model(struct session *s)
-{
-	const struct buf *text = s->o->recipe;
-	int rc = E_OK;
-	if (text)
-		rc = keep_recipe(s, text);
-	if (rc >= 0)
-		rc = recipe_use(&s->store.cache, 1, s->o->level, s->model.graph, &s->report->recipe);
-	return fail_in(rc, "%s", s->o->model);
+	struct arena scratch = {0};
+	struct rec r;
+	int n = 0;
+	for (int i = 0; i < s->ntasks; i++) {
+		n += cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->level,
+				    REC_BEST, &scratch, &r) >= 0;
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	return n;
 }
 
 static int divide_model(struct session *s)
@@ -130,6 +121,7 @@ static int divide_model(struct session *s)
 	if (rc >= 0)
 		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
 	s->report->tasks = rc < 0 ? 0 : rc;
+	s->report->cached = rc < 0 ? 0 : count_cached(s);
 	s->report->untunable =
 	    rc == 0 && !steps_leave_bytes(s->model.graph, s->model.steps, &s->model.choices);
 	return rc < 0 ? fail_in(rc, "%s", s->o->model) : check_memory(s);
@@ -731,9 +723,11 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	if (rc >= 0)
 		rc = mark(s, tune_machine_open(s), "the machine is known");
 	if (rc >= 0)
-		rc = quantise_model(s);
+		rc = tune_quantise(s);
 	if (rc >= 0)
 		rc = mark(s, tune_tell_lasting(s, divide_model(s)), "the model is divided");
+	if (rc >= 0)
+		tune_publish(s, 0);
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
 		rc = mark(s, tune_measure_before(s), "the network was measured as it is");

@@ -107,10 +107,13 @@ struct tune_processor {
 struct tune_report {
 	struct recipe recipe; /* layers 0: the model was not quantised */
 	bool recipe_replaced; /* it took the place of another one in the cache */
+	bool recipe_stays;    /* the cache's stays, as the given one quantises nothing */
+	struct recipe former; /* the cache's, of recipe_replaced and recipe_stays; layers 0: not readable */
 	int tasks, trials;
 	int known;          /* candidates of earlier boxes that were not tried again; */
 	int earlier_trials; /* of these boxes: their logs do not keep all of them */
 	int hints;          /* tasks whose search began with what another board found */
+	int cached;         /* tasks of the model for which the cache had a kernel at the start */
 	int stale;          /* kernels of the cache that were stale at the start and were timed again */
 	double budget_s, elapsed_s;
 	bool early;                             /* the search ended before the time for it was over: */

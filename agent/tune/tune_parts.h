@@ -2,7 +2,8 @@
 /* Shared by the parts of a tuning job: tune_model.c opens, divides, searches and saves; tune_measure.c
  * measures the whole network before and after; tune_box.c ends the box in time; tune_rows.c makes the rows of
  * the report; tune_apart.c keeps strangers' candidates away from the worker
- * whose code is kept; tune_leash.c opens the cache and reports to honed; tune_log.c keeps the logs of trials.
+ * whose code is kept; tune_leash.c opens the cache and reports to honed; tune_recipe.c
+ * quantises the model at level int8; tune_log.c keeps the logs of trials.
  * tune_graph.c (compares divisions) and tune_net.c (one network, ready to run) have headers of their own, as
  * tune_replay.c has, which tunes from recorded times instead. */
 #ifndef AGENT_TUNE_PARTS_H
@@ -188,6 +189,10 @@ int tune_log_put(struct session *s) MUST_CHECK;
 int tune_leash_open(struct session *s) MUST_CHECK;
 /* Opens the cache, through honed if honed holds it. */
 int tune_cache_open(struct session *s) MUST_CHECK;
+
+/* tune_recipe.c: at level int8, keeps the recipe that is given, and quantises the model, which is as it was
+ * imported, by that of the cache. */
+int tune_quantise(struct session *s) MUST_CHECK;
 
 /* tune_machine.c. Names the machine and the cache in the report: a box that is stopped at once reports them,
  * too. */

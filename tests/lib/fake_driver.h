@@ -24,8 +24,8 @@ static inline void fake_driver_open(const char *path)
 	REQUIRE(dlopen(path, RTLD_NOW));
 }
 
-/* Commands wait a short time for drivers that hang or hold a kernel, as the lie says, and long for all others:
- * the machine may have other work. */
+/* Commands wait a short time for drivers that hang or hold a kernel, as the lie says, and long for all
+ * others: the machine may have other work. */
 static inline void fake_driver_patience(const char *lie)
 {
 	bool hangs = strstr(lie, "hang") || strstr(lie, "stuck");

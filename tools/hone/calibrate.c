@@ -147,6 +147,35 @@ void calibrate_words(const struct recipe *r)
 		  held_out, most);
 }
 
+/* " (8 of 9 layers quantised, error 1.14e-01)"; "": the recipe was not readable. */
+static void former_words(const struct recipe *r, char out[96])
+{
+	snprintf(out, 96, " (%d of %d layer%s quantised, error %.2e)", r->quantised, r->layers,
+		 plural_s(r->layers), r->error);
+	if (!r->layers)
+		out[0] = 0;
+}
+
+void calibrate_former(const struct tune_report *r)
+{
+	char former[96], most[32] = "";
+	former_words(&r->former, former);
+	if (r->former.most > 0)
+		snprintf(most, sizeof most, " --error %.3g", r->former.most);
+	if (r->recipe_stays)
+		table_say("int8: these examples leave no layer to quantise, so the cache's recipe stays%s; "
+			  "--error E "
+			  "asks for a limit that is kept even then",
+			  former);
+	else if (r->recipe_replaced && r->recipe.quantised < r->former.quantised)
+		table_say("int8: this recipe, which quantises fewer layers, takes the place of another one "
+			  "that the "
+			  "cache had%s; to have that one again: --level int8 --data DIR%s, with its examples",
+			  former, most);
+	else if (r->recipe_replaced)
+		table_say("int8: this recipe takes the place of another one that the cache had%s", former);
+}
+
 json_t *calibrate_json(const struct recipe *r)
 {
 	return !r->layers

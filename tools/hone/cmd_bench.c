@@ -604,7 +604,10 @@ static void report(struct bench *b, const struct faster *faster)
 		first = &b->variant[i].ready; /* the line repeats every --shape */
 	if (!first->model.g || !model_took_all(b->args, &first->model)) /* a compiled model cannot be tuned */
 		return;
-	if (all_tuned(first))
+	if (model_is_untunable(&first->model)) {
+		fflush(stdout);
+		log_info(UNTUNABLE);
+	} else if (all_tuned(first))
 		next_hone(b->args, "explain", first->model.path, "");
 	else
 		next_hone(b->args, "tune", first->model.path, " --budget 20s");

@@ -2,6 +2,7 @@
 #include "agent/sync/offered.h"
 #include "agent/sync/pack.h"
 #include "kernels/onnx/foreign.h"
+#include "platform/base/folder.h"
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
 #include "tools/hone/hints.h"
@@ -435,9 +436,14 @@ static int run_import(const struct args *a)
 			 .recipe.replace = arg_flag(a, "replace")};
 	if (s.recipe.replace && !s.recipes)
 		return fail(E_USAGE, "--replace goes with --recipes");
+	struct new_folder made;
 	int rc = any_there(a);
 	if (rc >= 0)
-		rc = model_cache_open(a, true, dir, sizeof dir, &c);
+		rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc < 0)
+		return rc;
+	new_folder_note(&made, dir);
+	rc = model_cache_open_in(a, true, dir, &c);
 	if (rc < 0)
 		return rc;
 	rc = hints_count(c, &s.before);
@@ -451,6 +457,8 @@ static int run_import(const struct args *a)
 		rc = hints_count(c, &s.after);
 	}
 	cache_close(c);
+	if (rc < 0 || files < 0)
+		new_folder_drop(&made);
 	if (rc >= 0)
 		rc = print_sums(a, dir, &s);
 	return rc >= 0 && files < 0 ? fail(files, "%s", why) : rc;

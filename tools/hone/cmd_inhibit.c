@@ -90,12 +90,17 @@ static int hold_on(struct hold *h)
  * inhibit. */
 static int hold_begin(struct hold *h)
 {
+	char absent[DAEMON_ABSENT];
 	int rc = ask(h, HOLD_NS);
-	if (rc == 0 && write_file(h, HOLD_NS, false) < 0)
-		log_info("hone: warning: honed does not run, and if it starts meanwhile, it will not know of "
-			 "this inhibit: %s",
-			 err_text());
-	return rc;
+	if (rc != 0)
+		return rc;
+	daemon_absent(h->socket, absent);
+	if (write_file(h, HOLD_NS, false) < 0)
+		log_info("hone: warning: %s; if it starts meanwhile, it will not know of this inhibit: %s",
+			 absent, err_text());
+	else
+		log_info("hone: %s; if it starts meanwhile, it finds the inhibit %s", absent, h->file);
+	return 0;
 }
 
 static int exit_status(int status)
@@ -173,6 +178,11 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 		buf_puts(&b, " for ");
 		duration_words((double)ns / 1e9, &b);
 		buf_puts(&b, " from now");
+	}
+	if (!honed) {
+		char absent[DAEMON_ABSENT];
+		daemon_absent(h->socket, absent);
+		log_info("hone: %s", absent);
 	}
 	printf("%s%s\n",
 	       honed ? "honed tunes nothing" : "honed does not run; when it starts, it tunes nothing",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/bundle/plan_c.h"
 #include "agent/run/image.h"
 #include "agent/cache/json.h"
 #include "kernels/onnx/look.h"
@@ -15,27 +16,37 @@ struct inspect {
 	/* The import, if it is possible: it says which nodes run without tuned kernels. */
 	bool imported;
 	struct model model;
-	int nuntuned;
-	struct look_op *untuned; /* by type */
-	char *problem;           /* why it is not possible; NULL: it is */
-	bool needs_sizes;        /* the problem is that sizes are missing */
-	bool sizes_given;        /* the caller gave sizes with --shape */
+	int nuntuned, nformless;
+	struct look_op *untuned;  /* by type */
+	struct look_op *formless; /* those of them that hone compile --c cannot write, by type */
+	char *problem;            /* why it is not possible; NULL: it is */
+	bool needs_sizes;         /* the problem is that sizes are missing */
+	bool sizes_given;         /* the caller gave sizes with --shape */
 };
+
+static void count_type(struct look_op *op, int *n, const char *type)
+{
+	int k = 0;
+	while (k < *n && strcmp(op[k].type, type))
+		k++;
+	op[k].type = type;
+	op[k].uses++;
+	*n += k == *n;
+}
 
 static void count_untuned(struct inspect *in)
 {
 	const struct steps *s = in->model.steps;
+	const struct graph *g = in->model.g;
 	in->untuned = ARENA_ARRAY(&in->arena, struct look_op, s->nsteps + 1);
+	in->formless = ARENA_ARRAY(&in->arena, struct look_op, s->nsteps + 1);
 	for (int i = 0; i < s->nsteps; i++) {
 		if (s->step[i].kind != STEP_HOST)
 			continue;
-		const char *type = node_type(&in->model.g->node[s->step[i].node]);
-		int k = 0;
-		while (k < in->nuntuned && strcmp(in->untuned[k].type, type))
-			k++;
-		in->untuned[k].type = type;
-		in->untuned[k].uses++;
-		in->nuntuned += k == in->nuntuned;
+		const char *type = node_type(&g->node[s->step[i].node]);
+		count_type(in->untuned, &in->nuntuned, type);
+		if (!plan_c_has_form(g, s->step[i].node))
+			count_type(in->formless, &in->nformless, type);
 	}
 }
 
@@ -151,6 +162,16 @@ static void print_next(const struct args *a, const struct inspect *in)
 		next_hone(a, "bench", in->path, "");
 }
 
+static void print_types(const char *what, const struct look_op *op, int n)
+{
+	struct buf b = {0};
+	for (int i = 0; i < n; i++)
+		buf_printf(&b, "%s %s (%d)", i ? "," : "", op[i].type, op[i].uses);
+	if (n)
+		table_say("%s%s", what, buf_str(&b));
+	buf_free(&b);
+}
+
 static void print_tunable(const struct inspect *in)
 {
 	if (!in->model.ntasks)
@@ -158,12 +179,9 @@ static void print_tunable(const struct inspect *in)
 			  "from.");
 	else if (!in->nuntuned)
 		printf("Every operator has kernels that can be tuned.\n");
-	struct buf b = {0};
-	for (int i = 0; i < in->nuntuned; i++)
-		buf_printf(&b, "%s %s (%d)", i ? "," : "", in->untuned[i].type, in->untuned[i].uses);
-	if (in->nuntuned)
-		table_say("Without tuned kernels, in portable C:%s", buf_str(&b));
-	buf_free(&b);
+	print_types("Without tuned kernels, in portable C:", in->untuned, in->nuntuned);
+	print_types("Without a form as C source, so hone compile --c refuses the model:", in->formless,
+		    in->nformless);
 }
 
 static void print_use(const struct args *a, const struct inspect *in)
@@ -267,12 +285,13 @@ static int print_json(const struct inspect *in)
 	json_t *opsets = opsets_json(l, &opset);
 	json_t *unsupported = in->needs_sizes ? json_array() : lines_json(in);
 	return json_out(json_pack(
-	    "{so sI so sI so si sI so so so so so so so}", "model", json_text(in->path), "opset", opset,
+	    "{so sI so sI so si sI so so so so so so so so}", "model", json_text(in->path), "opset", opset,
 	    "opsets", opsets, "ir", (json_int_t)l->ir, "producer", json_text(l->producer), "nodes", l->nodes,
 	    "weights", (json_int_t)l->weights, "inputs", values_json(l->in, l->nin), "outputs",
 	    values_json(l->out, l->nout), "free", free_json(l), "operators", ops_json(l->op, l->nops),
-	    "untuned", in->imported ? ops_json(in->untuned, in->nuntuned) : json_null(), "unsupported",
-	    unsupported, "needs_sizes", in->needs_sizes ? json_text(in->problem) : json_null()));
+	    "untuned", in->imported ? ops_json(in->untuned, in->nuntuned) : json_null(), "no_c_form",
+	    in->imported ? ops_json(in->formless, in->nformless) : json_null(), "unsupported", unsupported,
+	    "needs_sizes", in->needs_sizes ? json_text(in->problem) : json_null()));
 }
 
 /* Without --shape, the shapes stay as the model declares them: names of free sizes are what --shape takes. */
@@ -314,8 +333,9 @@ const struct cmd cmd_inspect = {
     .summary = "show a model's inputs, outputs, free sizes and operators",
     .details =
 	"Also of a model that hone cannot run: it says why. Which operators run without tuned kernels is\n"
-	"known once all sizes are: where the model leaves sizes free, give them with --shape. If hone "
-	"cannot\n"
+	"known once all sizes are: where the model leaves sizes free, give them with --shape. So is which "
+	"ones\n"
+	"hone compile --c cannot write. If hone cannot\n"
 	"use the model, for another reason than sizes that are free, the exit status is 1.",
     .min_pos = 1,
     .max_pos = 1,

@@ -1,19 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/folder.h"
 #include "platform/base/log.h"
 #include "agent/cache/exchange.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
 #include "tools/hone/table.h"
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int check_source(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) < 0)
+		return fail(E_NOTFOUND, "%s: %s; merge takes folders of caches, as --cache names them", path,
+			    strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return fail(E_NOTFOUND,
+			    "%s is a file; merge takes folders of caches, and hone import takes files that "
+			    "hone export or hone pack made",
+			    path);
+	if (!cache_may_be(path))
+		return fail(E_NOTFOUND, "%s holds other files, and none of a cache: name a cache's folder",
+			    path);
+	return E_OK;
+}
+
+/* Checked before the cache is opened, so that a wrong name changes nothing. */
+static int check_sources(const struct args *a)
+{
+	int rc = E_OK;
+	for (int i = 0; i < a->npos && rc >= 0; i++)
+		rc = check_source(a->pos[i]);
+	return rc;
+}
 
 static int merge_dir(struct cache *to, const char *path, struct exchange_sum *all)
 {
 	struct cache *from;
-	if (!file_is_dir(path))
-		return fail(E_NOTFOUND, "%s is not a cache's folder", path);
-	if (!cache_may_be(path))
-		return fail(E_NOTFOUND, "%s holds other files, and none of a cache: name a cache's folder",
-			    path);
 	/* Opened in memory, so that the user's own folder is left out: readers combine it with a folder that
 	 * they cannot write. */
 	int rc = cache_open_with(&from, path, CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
@@ -33,7 +58,17 @@ static int run_merge(const struct args *a)
 	char dir[4096];
 	struct cache *c;
 	struct exchange_sum s = {0};
-	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
+	struct new_folder made;
+	int64_t limit;
+	int rc = model_cache_limit(a, &limit); /* a wrong option comes first */
+	if (rc >= 0)
+		rc = check_sources(a);
+	if (rc >= 0)
+		rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc < 0)
+		return rc;
+	new_folder_note(&made, dir);
+	rc = model_cache_open_in(a, true, dir, &c);
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < a->npos && rc >= 0; i++)
@@ -41,8 +76,10 @@ static int run_merge(const struct args *a)
 	if (rc >= 0)
 		exchange_tell(c, &s);
 	cache_close(c);
-	if (rc < 0)
+	if (rc < 0) {
+		new_folder_drop(&made);
 		return rc;
+	}
 	if (a->json)
 		return json_out(json_pack("{so si si si si si si}", "cache", json_text(dir), "taken", s.taken,
 					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",

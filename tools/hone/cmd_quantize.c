@@ -206,7 +206,7 @@ const struct cmd cmd_quantize = {
 	"values, s8 weights per channel, s32 biases. Ranges of values come from examples of inputs: a folder "
 	"of\n"
 	".npy, .pb, .png or .jpg files, or of folders with a file for each input, as "
-	"test_data_set_0/input_0.pb.\n"
+	"test_data_set_0/input_0.pb (or .npy).\n"
 	"Some dozen inputs as the model gets them in use are enough. Every fifth is held out and only "
 	"measured.\n\n"
 	"An error is |quantised - fp32| / |fp32| of the model's outputs (L2, root of the mean over "

@@ -309,10 +309,10 @@ const struct cmd cmd_status = {
     .usage = "[--watch] [--cache DIR]",
     .summary = "show what honed does and why, what the cache holds, and the wear of the flash",
     .details =
-	"The first line says what honed does, and why. Then come its models (before: the first time of this\n"
-	"file of the model; shorter times of the same kernels correct it until a slice was undisturbed, and\n"
-	"that slice corrects it last; gain: the product of what each slice has gained since; now: before\n"
-	"divided by gain, because times of two slices do not compare; now is marked ~, and gain is -, if no\n"
+	"The first line says what honed does, and why. Then come its models (first: the first time of this\n"
+	"file of the model, before_ms of --json; shorter times of the same kernels correct it until a slice was\n"
+	"undisturbed, and that slice corrects it last, while the journal has the times of each slice alone;\n"
+	"gain: the product of what each slice has gained since; now: first divided by gain, because times of two slices do not compare; now is marked ~, and gain is -, if no\n"
 	"slice was undisturbed yet, or if other programs disturbed a slice that gained, or it was cut short;\n"
 	"note: the processor alone is faster than a device), the gate, honed's jobs, its inhibits, the gains\n"
 	"over default schedules that the cache has, and the cache. Without a\n"

@@ -85,7 +85,11 @@ static bool is_tuned(const struct args *a, const struct listed *l, const struct 
 
 static void next_step(const struct args *a, const struct listed *l, const struct model *m)
 {
-	if (is_tuned(a, l, m)) /* nothing is left to tune at this level */
+	bool untunable = model_is_untunable(m);
+	fflush(stdout);
+	if (untunable)
+		log_info(UNTUNABLE);
+	if (untunable || is_tuned(a, l, m)) /* nothing is left to tune at this level */
 		next_hone(a, "bench", m->path, "");
 	else
 		next_hone(a, "tune", m->path, " --budget 20s");

@@ -15,6 +15,7 @@
 #include "tools/hone/cached.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/early.h"
+#include "tools/hone/floats.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/calibrate.h"
 #include "tools/hone/interrupt.h"
@@ -198,8 +199,7 @@ static void quantised(const struct tune_options *o, const struct tune_report *r)
 	if (o->quantised_ns > 0)
 		table_say("int8: quantising took %.1f s before the box, which does not count them",
 			  (double)o->quantised_ns / 1e9);
-	if (r->recipe_replaced)
-		table_say("int8: this recipe takes the place of another one that the cache had");
+	calibrate_former(r);
 }
 
 static void network(const struct tune_options *o, const struct tune_report *r)
@@ -212,6 +212,9 @@ static void network(const struct tune_options *o, const struct tune_report *r)
 	headline_print("  ", &r->before, than, &r->machine);
 	gain_than(&r->gain, than);
 	headline_print("  ", &r->gain.faster, than, &r->machine);
+	struct floats floats;
+	floats_find(r, &floats);
+	floats_print(r, &floats);
 	processor_print(o->device, r);
 	struct buf joined = {0};
 	tune_joined(r, &joined);
@@ -240,16 +243,11 @@ static bool ended_first(const struct tune_report *r)
 	return !r->untunable && !r->trials && !r->stopped && r->elapsed_s > r->budget_s / 2;
 }
 
-/* True if the box ended before it could try a kernel, though there are some to be tried, and has nothing to
- * show. */
+/* True if the box ended before it could try a kernel, though there are some to be tried, and the cache had none
+ * of this model. What else it measured does not matter. */
 static bool tried_nothing(const struct tune_report *r)
 {
-	bool cached = false, tunable = r->nkernels == 0;
-	for (int i = 0; i < r->nkernels; i++) {
-		cached |= r->kernel[i].after == FROM_CACHE || r->kernel[i].after == FROM_DEFAULT;
-		tunable |= r->kernel[i].after == FROM_FALLBACK;
-	}
-	return ended_first(r) && tunable && !cached && r->after_ms <= 0;
+	return ended_first(r) && !r->cached;
 }
 
 /* The default box, or twice the one that was too short. */
@@ -364,10 +362,11 @@ static void report(const struct args *a, const struct tune_options *o, const str
 {
 	const char *model = o->model;
 	if (tried_nothing(r)) {
-		table_say("%s on %s: the box of %.1f s ended before any kernel was tried; no kernel was kept",
-			  model, r->target, r->budget_s);
-		if (r->before_ms > 0)
-			printf("whole network: %.3f ms\n", r->before_ms);
+		table_say("%s on %s: the box of %.1f s ended before any kernel was tried%s; no kernel was kept",
+			  model, r->target, r->budget_s,
+			  r->tasks ? "" : ", and before those of the cache were looked for");
+		if (r->before_ms > 0 || r->after_ms > 0)
+			printf("whole network: %.3f ms\n", r->after_ms > 0 ? r->after_ms : r->before_ms);
 		else
 			printf("whole network: not measured: too little time was left\n");
 		next_longer(a, o);
@@ -391,8 +390,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (ended_first(r))
 		table_say("nothing was tuned: the box ended before any kernel was tried");
 	if (r->untunable)
-		table_say(
-		    "nothing of this model can be tuned: none of its operators has kernels to choose from");
+		table_say(UNTUNABLE);
 	network(o, r);
 	if (o->unkept)
 		printf("nothing was kept (--no-cache)\n");
@@ -782,9 +780,11 @@ const struct cmd cmd_tune = {
 	"its\n"
 	"place. With --no-cache nothing is kept.\n"
 	"The box ends on time, also while it reads or runs a large network. A box that is too short to read\n"
-	"the model changes nothing, says which --budget would do, and exits with status 1. So does a box "
-	"that\n"
-	"ends before it tried any kernel, where no earlier one kept any either. A time marked ~\n"
+	"the model changes nothing, says which --budget would do, and exits with status 1. The "
+	"status\n"
+	"is also 1 if the box ended before it tried any kernel, whatever it measured, and the cache has none\n"
+	"of this model, or the box was too short to look; where earlier boxes kept kernels, such a box is a\n"
+	"success. A time marked ~\n"
 	"(\"alone_us\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
 	"measured again.\n\n"
 	"Level int8 quantises a model of floats, as hone quantize does, and keeps how to do so in the "

@@ -125,14 +125,14 @@ static int input_index(const struct graph *g, const char *name)
 	return -1;
 }
 
-/* Reads input_K.pb, which may name the input that it is for. */
+/* Reads input_K.pb, which may name the input that it is for, or input_K.npy. */
 static int read_numbered(const struct reading *r, const char *dir, int k, struct tensor *in)
 {
 	char name[256] = "";
 	struct tensor t;
-	const char *path = arena_printf(r->arena, "%s/input_%d.pb", dir, k);
-	int rc = file_exists(path) ? tensor_read(r->arena, path, &t, name) : 0;
-	if (rc < 0 || !file_exists(path))
+	const char *path = feed_set_file(r->arena, dir, k);
+	int rc = path ? tensor_read(r->arena, path, &t, name) : 0;
+	if (rc < 0 || !path)
 		return rc;
 	int named = input_index(r->g, name), i = named >= 0 ? named : k;
 	rc = read_file(r, path, i, &in[i]);
@@ -150,8 +150,8 @@ static int read_named(const struct reading *r, const char *dir, int i, struct te
 		return rc < 0 ? rc : feed_fits(&r->g->value[r->g->input[i]], path, &in[i]);
 	}
 	return fail(E_NOTFOUND,
-		    "%s has no file for input '%s': name it input_%d.pb or %s.npy (.pb, .png, .jpg)", dir,
-		    name, i, name);
+		    "%s has no file for input '%s': name it input_%d.pb (.npy) or %s.npy (.pb, .png, .jpg)",
+		    dir, name, i, name);
 }
 
 static int read_set(struct reading *r, const char *dir)
@@ -192,12 +192,21 @@ static int list_examples(const struct reading *r, char ***path, bool *folders)
 	return n ? n : list_folder(r, true, path);
 }
 
+/* Whether the folder itself is one example. Of a model with one input, .npy files of any name are an example
+ * each, unless an output lies beside them. */
+static bool is_example(const struct reading *r)
+{
+	const char *first = feed_set_file(r->arena, r->dir, 0);
+	return first && (file_ends_with(first, ".pb") || r->g->ninputs > 1 ||
+			 file_exists(arena_printf(r->arena, "%s/output_0.npy", r->dir)));
+}
+
 int examples_read(const struct args *a, const char *dir, const struct graph *g, int most, struct arena *arena,
 		  struct quantize_example **out)
 {
 	struct reading r = {.a = a, .g = g, .arena = arena, .dir = dir, .most = most};
 	char **path = NULL;
-	bool folders = true, single = file_exists(arena_printf(arena, "%s/input_0.pb", dir));
+	bool folders = true, single = is_example(&r);
 	int n = single ? 1 : list_examples(&r, &path, &folders);
 	r.example = *out = ARENA_ARRAY(arena, struct quantize_example, most + 1);
 	for (int i = 0, taken = n < most ? n : most; i < taken && r.n < most; i++) {

@@ -3,10 +3,11 @@
  *
  *   DIR/FILE.npy .pb .png .jpg       an example each, if the model has one input; a .npy or .pb whose first
  *                                    dimension is N where the input's is 1 is N examples
- *   DIR/SUB/input_K.pb               else an example for each folder SUB, as ONNX's test_data_set_N: input K,
- *                                    or the one that the file names
+ *   DIR/SUB/input_K.pb .npy          else an example for each folder SUB, as ONNX's test_data_set_N: input K,
+ *                                    or the one that the .pb names
  *   DIR/SUB/NAME.npy .pb .png .jpg   the same, by names of inputs
- *   DIR/input_0.pb ...               DIR is the only such folder
+ *   DIR/input_0.pb ...               DIR is the only such folder; also with input_0.npy, if the model has
+ * more inputs than one, or an output_0.npy lies there
  *
  * Files that no rule names are ignored. */
 #ifndef TOOLS_EXAMPLES_H

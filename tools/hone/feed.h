@@ -12,7 +12,7 @@
 #define OPT_FEED                                                                                             \
 	{"input", OPT_LIST, "NAME=FILE",                                                                     \
 	 "for an input: a tensor, .npy or ONNX .pb; or a picture, PNG or JPEG; or for all inputs, without "  \
-	 "NAME=, a folder with input_0.pb as ONNX's tests have it",                                          \
+	 "NAME=, a folder with input_0.pb as ONNX's tests have it, or input_0.npy",                          \
 	 .also = "i"},                                                                                       \
 	    OPT_PICTURE,                                                                                     \
 	    {"random", OPT_FLAG, NULL, "seeded random numbers for the inputs that are not given"},           \

@@ -132,8 +132,9 @@ int feed_check(const struct args *a, const char *const *word, int n)
 
 const char *feed_set_file(struct arena *arena, const char *dir, int k)
 {
-	const char *path = arena_printf(arena, "%s/input_%d.pb", dir, k);
-	return file_exists(path) ? path : NULL;
+	const char *pb = arena_printf(arena, "%s/input_%d.pb", dir, k);
+	const char *npy = arena_printf(arena, "%s/input_%d.npy", dir, k);
+	return file_exists(pb) ? pb : file_exists(npy) ? npy : NULL;
 }
 
 bool feed_is_set(const char *path)
@@ -169,7 +170,7 @@ static int fail_folder(struct arena *arena, const char *path, const char *name)
 	return fail(
 	    E_USAGE,
 	    "%s is a folder: name a file for input '%s' (.npy, .pb, .png or .jpg)%s%s, or, without a name, "
-	    "a folder with input_0.pb as ONNX's tests have it",
+	    "a folder with input_0.pb as ONNX's tests have it, or input_0.npy",
 	    path, name, first ? ", as " : "", first ? first : "");
 }
 

@@ -11,9 +11,10 @@ int feed_check(const struct args *a, const char *const *word, int n) MUST_CHECK;
 /* Whether what was read from `file` has the input's type and shape. E_USAGE: it has not; the text says how to
  * mend it. */
 int feed_fits(const struct value *v, const char *file, const struct tensor *t) MUST_CHECK;
-/* Path of input_K.pb in a folder that is an example in ONNX's layout for tests; NULL: there is none. */
+/* Path of input_K.pb, else input_K.npy, in a folder that is an example in ONNX's layout for tests; NULL:
+ * there is none. */
 const char *feed_set_file(struct arena *arena, const char *dir, int k);
-bool feed_is_set(const char *path); /* it is such a folder: it has input_0.pb */
+bool feed_is_set(const char *path); /* it is such a folder: it has input_0.pb or input_0.npy */
 enum { FEED_SET_MOST = 64 /* files that are read of one */ };
 /* Reads a tensor file as it is, except that float64 becomes float32 if that is the input's type, which is
  * logged. A picture becomes a tensor of the input's type and shape by the options OPT_PICTURE. The caller

@@ -532,6 +532,11 @@ static int divide_bytes(struct model *m, const struct target *t)
 	return rc < 0 ? fail_in(rc, "%s", m->path) : E_OK;
 }
 
+bool model_is_untunable(const struct model *m)
+{
+	return !m->ntasks && !steps_leave_bytes(m->g, m->steps, &m->choices);
+}
+
 int model_take_bytes(struct model *m, const struct target *t)
 {
 	return steps_leave_bytes(m->g, m->steps, &m->choices) ? divide_bytes(m, t) : E_OK;

@@ -152,6 +152,9 @@ int model_open_with(const struct args *a, const char *path, const struct chosen_
 int model_take_bytes(struct model *m, const struct target *t) MUST_CHECK;
 /* The same, whatever the model's choices leave to portable code: that has no form as C source. */
 int model_take_all_bytes(struct model *m, const struct target *t) MUST_CHECK;
+/* Whether none of its operators has kernels to choose from, so that hone tune could do nothing. */
+bool model_is_untunable(const struct model *m);
+#define UNTUNABLE "nothing of this model can be tuned: none of its operators has kernels to choose from"
 /* For commands that compare several models. E_USAGE: none of them has the input or dimension of a --shape. */
 int model_shapes_met(const struct args *a, const struct model *const *m, int n) MUST_CHECK;
 bool model_took_all(const struct args *a, const struct model *m); /* it has those of every --shape */

@@ -55,10 +55,28 @@ static bool is_channels(int64_t n)
 	return n == 1 || n == 3;
 }
 
-static int no_frame(const struct tensor *t)
+static const char *const layout_names[] = {[LAYOUT_NCHW] = "nchw", [LAYOUT_NHWC] = "nhwc"};
+
+/* Whether its shape has the channels where that layout has them. */
+static bool fits_layout(const struct tensor *t, enum picture_layout layout)
 {
+	const struct shape *s = &t->shape;
+	bool batch = s->rank == 4 && s->d[0] == 1;
+	return (s->rank == 3 || batch) && is_channels(s->d[layout == LAYOUT_NCHW ? batch : s->rank - 1]);
+}
+
+/* layout: that of --layout. */
+static int no_frame(const struct tensor *t, enum picture_layout layout)
+{
+	enum picture_layout other = layout == LAYOUT_NCHW ? LAYOUT_NHWC : LAYOUT_NCHW;
 	char shape[160];
 	shape_text(&t->shape, shape);
+	if (layout != LAYOUT_BY_SHAPE && !fits_layout(t, layout) && fits_layout(t, other))
+		return fail(
+		    E_USAGE,
+		    "--layout %s does not fit an input of shape %s, whose channels are those of %s: give "
+		    "--layout %s, or leave it out",
+		    layout_names[layout], shape, layout_names[other], layout_names[other]);
 	return fail(E_USAGE,
 		    "an input of shape %s does not hold one picture; it needs Nx3xHxW, NxHxWx3, 3xHxW, HxWx3 "
 		    "(or 1 for 3) or HxW with N = 1 (for other sizes of a model with symbolic ones: --shape)",
@@ -69,6 +87,7 @@ static int find_frame(const struct tensor *t, enum picture_layout layout, struct
 {
 	const int64_t *d = t->shape.d;
 	int rank = t->shape.rank;
+	const enum picture_layout given = layout;
 	if (rank == 4 && d[0] == 1) {
 		d++;
 		rank--;
@@ -76,7 +95,7 @@ static int find_frame(const struct tensor *t, enum picture_layout layout, struct
 	if (rank == 2) {
 		*f = (struct frame){.w = d[1], .h = d[0], .c = 1};
 	} else if (rank != 3) {
-		return no_frame(t);
+		return no_frame(t, layout);
 	} else if (layout == LAYOUT_NCHW || (layout == LAYOUT_BY_SHAPE && is_channels(d[0]))) {
 		*f = (struct frame){.w = d[2], .h = d[1], .c = d[0]};
 		layout = LAYOUT_NCHW;
@@ -87,7 +106,7 @@ static int find_frame(const struct tensor *t, enum picture_layout layout, struct
 	bool vector = rank == 2 && (f->w == 1 || f->h == 1);
 	if (vector || !is_channels(f->c) || f->w < 1 || f->h < 1 || f->w > PICTURE_MOST_SIDE ||
 	    f->h > PICTURE_MOST_SIDE)
-		return no_frame(t);
+		return no_frame(t, given);
 	bool last = layout == LAYOUT_NHWC; /* with one channel both are the same */
 	f->per_c = last ? 1 : f->w * f->h;
 	f->per_x = last ? f->c : 1;

@@ -133,7 +133,7 @@ static void note_line(const json_t *m)
 
 static void models_table(const json_t *models, bool devices, bool color)
 {
-	static const char *const head[] = {"model", "device", "state", "before ms", "now ms", "gain", "next"};
+	static const char *const head[] = {"model", "device", "state", "first ms", "now ms", "gain", "next"};
 	const int now_column = devices ? 4 : 3;
 	struct table t = {.align = devices ? "llwrrrw" : "lwrrrw", .drop = devices ? "0001020" : "001020"};
 	const json_t *m;

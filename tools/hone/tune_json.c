@@ -3,6 +3,7 @@
 
 #include "tools/hone/calibrate.h"
 #include "tools/hone/early.h"
+#include "tools/hone/floats.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/processor.h"
 #include "tools/hone/ready.h"
@@ -93,6 +94,12 @@ int tune_json(const struct tune_options *o, const struct tune_report *r, bool un
 	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
 	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r),
 	    "quantized", calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced);
+	struct floats floats;
+	floats_find(r, &floats);
+	json_object_set_new(j, "recipe_former", calibrate_json(&r->former));
+	json_object_set_new(j, "recipe_stays", json_boolean(r->recipe_stays));
+	json_object_set_new(j, "fp32_ms", ms_or_null(floats.ms));
+	json_object_set_new(j, "slower_than_fp32", floats.ms > 0 ? json_boolean(floats.faster) : json_null());
 	json_object_set_new(j, "quantize_s", json_num((double)o->quantised_ns / 1e9));
 	json_object_set_new(j, "hints", json_integer(r->hints));
 	json_object_set_new(j, "no_turn", json_integer(r->no_turn));

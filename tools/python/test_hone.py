@@ -459,6 +459,23 @@ def said_by(call):
     return result, [str(w.message) for w in ours]
 
 
+def test_missing_caches(path, folder):
+    """A cache folder that is missing counts as empty, and is named once; the user's own needs not be there."""
+    missing, other = os.path.join(folder, "missing"), os.path.join(folder, "other")
+    with open(os.path.join(folder, "file"), "w"):
+        pass
+    cases = [(missing, ["does not exist"]), (pathlib.Path(missing), []), ([folder, other, missing], ["does not exist"]),
+             ([os.path.join(folder, "file")], ["is not a folder"]), (folder, []), ([], []), (None, [])]
+    for caches, parts in cases:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model = hone.load(path, caches=caches, threads=1)
+        ours = [w for w in said if issubclass(w.category, hone.CacheWarning)]
+        expect(f"{caches}: {[str(w.message) for w in ours]}",
+               len(ours) == len(parts) and all(p in str(w.message) and w.filename == __file__ for p, w in zip(parts, ours)))
+        expect("runs", model.info is not None)
+
+
 def test_device_names(path):
     for name in ("gpu", "cuda", "opencl", "opencl:-1", "OPENCL:0", "", "cpu:0", "opencl:0/x"):
         fails(f"device {name!r}", ValueError, f"device '{name}': must be cpu, cpu:CLUSTER, opencl:N or cuda:N; `hone devices`",
@@ -616,6 +633,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_plain(path)
     test_errors(path)
     test_levels(path)
+    test_missing_caches(path, folder)
     test_device_names(path)
     test_device_absent(path)
     test_device_lost(path)

@@ -771,7 +771,7 @@ TEST(the_log_says_what_was_not_measured)
 {
 	struct board *b = tuning(1);
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":10,\"before_ms\":6,\"after_ms\":5,\"promise\":0.25}");
-	CHECK(board_says(b, ": 6.000 -> 5.000 ms, 10 candidates tried; another box may save 25.0 % of its time"));
+	CHECK(board_says(b, ": this box 6.000 -> 5.000 ms, 10 candidates tried; another box may save 25.0 % of its time"));
 	board_free(b);
 	b = tuning(1);
 	board_ask(
@@ -782,11 +782,11 @@ TEST(the_log_says_what_was_not_measured)
 	b = tuning(1);
 	board_ask(b, 1001,
 		  "{\"op\":\"done\",\"trials\":10,\"before_ms\":6,\"after_ms\":7,\"disturbed\":true}");
-	CHECK(board_says(b, ": 6.000 -> 7.000 ms (disturbed by other load or a lower clock), 10 candidates tried"));
+	CHECK(board_says(b, ": this box 6.000 -> 7.000 ms (disturbed by other load or a lower clock), 10 candidates tried"));
 	board_free(b);
 	b = tuning(1);
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":0.834}");
-	const char *line = board_says(b, ": 0.834 ms before, the network was not measured again, 1 candidate tried");
+	const char *line = board_says(b, ": this box began with 0.834 ms and did not measure the network again, 1 candidate tried");
 	CHECK(line && !strstr(line, "another box"));
 	board_free(b);
 	b = tuning(1);

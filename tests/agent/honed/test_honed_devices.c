@@ -317,7 +317,7 @@ TEST(words_name_the_device)
 			     both ? "\"verdict\":\"tuning a on cpu: kernels timed so far, in sum: 3 -> 2 ms; a on opencl:0\""
 				  : "\"verdict\":\"tuning a: kernels timed so far, in sum: 3 -> 2 ms\""));
 		board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":6,\"after_ms\":5}");
-		CHECK(board_says(b, both ? "log a on cpu: 6.000 -> 5.000" : "log a: 6.000 -> 5.000"));
+		CHECK(board_says(b, both ? "log a on cpu: this box 6.000 -> 5.000" : "log a: this box 6.000 -> 5.000"));
 		CHECK(!strstr(board_status(b), "sum: 6"));
 		board_ended(b, 1, 0, NULL);
 		board_ended(b, 2, E_CHILD, "the driver is gone");

@@ -113,4 +113,54 @@ TEST(tasks_of_a_tuned_model_are_next_timed)
 	unsetenv("XDG_CACHE_HOME");
 }
 
+/* No command advises to tune it; the last one of the line, bench, ends the advice. */
+TEST(a_model_that_cannot_be_tuned_gets_no_advice_to_tune)
+{
+	static const char *const types[] = {"Hardmax", "Identity"};
+	static const char *const commands[] = {"bench %s --runs 2",      "inspect %s", "tasks %s",
+					       "tasks %s --unsupported", "verify %s",  "run %s --random",
+					       "tune %s --budget 2s"};
+	for (int i = 0; i < 2; i++) {
+		char model[256], words[400];
+		snprintf(model, sizeof model, "%s", one_node("untunable.onnx", types[i], "4 4"));
+		for (int k = 0; k < (worker() ? 7 : 6); k++) {
+			snprintf(words, sizeof words, commands[k], model);
+			CHECK_RUN(0, k == 1 ? "%s" : "%s --cache %s", words, in_dir("cache"));
+			CHECK(!strstr(cli_err, "hone tune"));
+			if (k < 4)
+				CHECK_SAYS(k == 1 ? cli_out : cli_err,
+					   "othing of this model can be tuned: none of ");
+			CHECK((strstr(cli_err, "Next: ") != NULL) == (k > 0));
+		}
+	}
+}
+
+/* What inspect says beforehand is what compile --c then does. */
+TEST(inspect_says_which_operators_have_no_form_in_c)
+{
+	static const char *const types[] = {"Hardmax",         "ArgMax", "Identity", "Transpose",
+					    "LpNormalization", "Trilu",  "Relu"};
+	int without = 0, with = 0;
+	for (int i = 0; i < (worker() ? 7 : 5); i++) { /* kernels are made for the last one */
+		char model[256];
+		snprintf(model, sizeof model, "%s", one_node("form.onnx", types[i], "4 4"));
+		if (hone("inspect %s --json", model) != 0)
+			continue;
+		json_t *j = parse_out(), *list = json_object_get(j, "no_c_form");
+		bool none = json_array_size(list) == 1;
+		if (none)
+			CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "type")),
+				      types[i]));
+		json_decref(j);
+		CHECK_RUN(0, "inspect %s", model);
+		CHECK((strstr(cli_out, "so hone compile --c refuses the model: ") != NULL) == none);
+		CHECK_RUN(none, "compile %s --c -o %s --threads 1 --cache %s", model, in_dir("c"),
+			  in_dir("cache"));
+		CHECK((strstr(cli_err, "no form in C") != NULL) == none);
+		without += none;
+		with += !none;
+	}
+	CHECK(without >= 1 && with >= 3);
+}
+
 TEST_MAIN

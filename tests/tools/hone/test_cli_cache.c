@@ -870,7 +870,7 @@ TEST(merge_keeps_the_faster)
 	CHECK_RUN(0, "merge %s --cache %s", one, three);
 	CHECK(time_of(three, 0, &code) == 800 && code); /* a record without code is replaced */
 	CHECK_RUN(1, "merge /nowhere --cache %s", two);
-	CHECK_SAYS(cli_err, "not a cache");
+	CHECK_SAYS(cli_err, "/nowhere: No such file or directory; merge takes folders of caches");
 }
 
 TEST(a_pack_becomes_a_seed)

@@ -107,7 +107,8 @@ TEST(status_of_a_daemon)
 	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK(!strncmp(cli_out, "honed      rests: zone cpu is at 71 C\n", 38));
 	static const char *const parts[] = {
-	    "\nsteering       resting     12.500   5.000  2.50x  12 % less time expected; in 90 s\n",
+	    "  first ms  now ms   gain  next\n", /* the journal has times of each slice */
+	    "\nsteering       resting    12.500   5.000  2.50x  12 % less time expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
 	    "; honed looks again when the file appears or changes\n",
@@ -134,7 +135,7 @@ TEST(status_of_a_daemon)
 	json_decref(j);
 	put_gain(in_dir("gained"));
 	CHECK_RUN(0, "status --cache %s", in_dir("gained"));
-	CHECK_SAYS(cli_out, "\nsteering       resting     12.500   5.000  2.50x  12 % less time");
+	CHECK_SAYS(cli_out, "\nsteering       resting    12.500   5.000  2.50x  12 % less time");
 	CHECK_SAYS(
 	    cli_out,
 	    "s.onnx, 2 threads: 2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds)");
@@ -654,6 +655,14 @@ TEST(without_a_daemon_the_sockets_folder_is_inhibited)
 	setenv("HONE_RUN", "", 1);
 	CHECK_RUN(0, "inhibit --why docking");
 	CHECK(count_files(f.dir) == 1);
+	CHECK_SAYS(cli_err, f.socket);
+	CHECK_SAYS(cli_err, " (--socket PATH or $HONE_SOCKET names another); start it with ");
+	CHECK_RUN(4, "inhibit --why docking -- sh -c exit\t4"); /* one argument: sh reads a tab as a blank */
+	CHECK_SAYS(cli_err, "honed does not run: nothing listens on ");
+	CHECK_SAYS(cli_err, f.socket);
+	CHECK_SAYS(cli_err, "; if it starts meanwhile, it finds the inhibit ");
+	CHECK_RUN(4, "inhibit -q --why docking -- sh -c exit\t4");
+	CHECK(!cli_err[0]);
 	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, ": docking (user ");
 	CHECK_RUN(0, "resume --json");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures for scripts: with --json, standard output has one JSON object whatever was wrong. */
+/* Failures for scripts: with --json, standard output has one JSON object whatever was wrong; what failed
+ * leaves no folder behind. */
 #include "tests/lib/cli_model.h"
 
 /* Words that are wrong for most commands, as values and as arguments. */
@@ -136,6 +137,58 @@ TEST(an_answer_stays_alone)
 	json_t *j = parse_out();
 	check_keys(j, "ready why");
 	json_decref(j);
+}
+
+/* Commands that fail make no folder for the cache, and none above it; folders that were there stay. */
+TEST(what_fails_to_import_leaves_no_folder)
+{
+	static const struct {
+		const char *words, *says;
+		int status;
+	} cases[] = {
+	    {"import M", "No such file or directory", 1},
+	    {"import M G", "no line is a record", 1},
+	    {"import G", "no line is a record", 1},
+	    {"import P --unsigned", "P", 1},
+	    {"import G --cache-limit 1", "--cache-limit", 2},
+	    {"merge M", "M: No such file or directory; merge takes folders of caches, as --cache names them",
+	     1},
+	    {"merge G",
+	     "G is a file; merge takes folders of caches, and hone import takes files that hone "
+	     "export or hone pack made",
+	     1},
+	    {"merge E G", "G is a file; merge takes", 1},
+	    {"merge O", "O holds other files, and none of a cache: name a cache's folder", 1},
+	};
+	static const char *const names[] = {"missing", "garbage.jsonl", "no.seg", "empty", "others"};
+	static const char letters[] = "MGPEO";
+	char paths[5][256];
+	const char *path[5];
+	for (int i = 0; i < 5; i++) {
+		snprintf(paths[i], sizeof paths[i], "%s", in_dir(names[i]));
+		path[i] = paths[i];
+	}
+	CHECK_OK(file_write(path[1], "garbage\n", 8));
+	CHECK_OK(file_write(path[2], "garbage\n", 8));
+	CHECK(mkdir(path[3], 0755) == 0 && mkdir(path[4], 0755) == 0);
+	CHECK_OK(file_write(in_dir("others/mine"), "x", 1));
+	CHECK(mkdir(in_dir("stays"), 0755) == 0);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		static const char *const into[] = {"new", "stays", "stays/new", "stays/a/b//c/"};
+		char words[1024], says[1024];
+		fill_words(cases[i].words, letters, path, words);
+		fill_words(cases[i].says, letters, path, says);
+		for (int k = 0; k < 4; k++) {
+			CHECK_RUN(cases[i].status, "%s --cache %s/%s", words, dir, into[k]);
+			CHECK_SAYS(cli_err, strchr(letters, cases[i].says[0]) ? says : cases[i].says);
+			if (file_exists(in_dir("new")) || rmdir(in_dir("stays")) < 0) {
+				printf("%s leaves a folder: %s\n", words, into[k]);
+				test_bad = 1;
+				return;
+			}
+			CHECK(mkdir(in_dir("stays"), 0755) == 0);
+		}
+	}
 }
 
 TEST_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --level int8 and --error: a model of floats is quantised by a recipe, which all commands and libhone use.
  */
+#include "agent/cache/gain.h"
 #include "agent/run/hone.h"
 #include "platform/base/log.h"
 #include "tests/lib/cli_quantize.h"
@@ -440,6 +441,94 @@ TEST(a_limit_that_no_layer_keeps)
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	CHECK(!strstr(cli_out, "for --level int8 alone"));
 	check_says_floats(model, "its recipe keeps all 2 layers as floats");
+}
+
+/* Half of them vanish within the steps that the others need. */
+static const char *uneven_examples(void)
+{
+	char path[400];
+	for (int i = 0; i < 10; i++) {
+		snprintf(path, sizeof path, "%s/%d.npy", folder("uneven"), i);
+		write_tensor(path, "x", 1, 3, i % 2 ? 1 : 1e-4F);
+	}
+	return in_dir("uneven");
+}
+
+/* A limit that was asked for holds, and the report says what it cost; examples that are no use cost nothing. */
+TEST(a_recipe_without_layers_replaces_a_good_one_only_if_asked)
+{
+	static const char once[] = "tune %s --level int8 --data %s --rigor estimate --budget 60s --threads 1 --cache %s %s";
+	static float good[OUT], now[OUT];
+	char uneven[256];
+	if (!begin("fewer"))
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(uneven, sizeof uneven, "%s", uneven_examples());
+	CHECK_RUN(0, once, model, data, cache, "--error .05");
+	REQUIRE(answers(cache, good));
+	CHECK_RUN(0, once, model, uneven, cache, "");
+	CHECK_SAYS(cli_out, "int8: these examples leave no layer to quantise, so the cache's recipe stays (2 of 2 layers "
+			    "quantised, error ");
+	CHECK(answers(cache, now) && same(good, now));
+	CHECK_RUN(0, once, model, uneven, cache, "--json");
+	json_t *j = parse_out(), *former = json_object_get(j, "recipe_former");
+	CHECK(json_is_true(json_object_get(j, "recipe_stays")) && json_is_false(json_object_get(j, "recipe_replaced")));
+	CHECK(json_integer_value(json_object_get(former, "quantized")) == 2);
+	json_decref(j);
+	CHECK_RUN(0, once, model, data, cache, "--error 1e-6");
+	CHECK_SAYS(cli_out, "int8: this recipe, which quantises fewer layers, takes the place of another one that the cache "
+			    "had (2 of 2 layers quantised, error ");
+	CHECK_SAYS(cli_out, "; to have that one again: --level int8 --data DIR --error 0.05, with its examples\n");
+	CHECK(answers(cache, now) && !same(good, now));
+	CHECK_RUN(0, once, model, data, cache, "--error .05 --json");
+	j = parse_out();
+	CHECK(json_is_true(json_object_get(j, "recipe_replaced")));
+	json_decref(j);
+	CHECK(answers(cache, now) && same(good, now));
+}
+
+/* Lets the gain of floats that the cache has say another time. Returns whether there was one. */
+static bool floats_took(double ms)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct gain g;
+	struct key *k;
+	bool there = false;
+	if (cache_open(&c, cache, false, 0) < 0)
+		return false;
+	for (int i = 0, n = cache_keys(c, CACHE_GAIN, &a, &k); i < n; i++) {
+		if (!gain_get(c, k[i], &g) || g.level != LEVEL_FP32)
+			continue;
+		g.now_ms = ms;
+		CHECK_OK(gain_put(c, k[i], &g));
+		there = true;
+	}
+	cache_close(c);
+	arena_free(&a);
+	return there;
+}
+
+/* Where the same model was faster as floats, a box at int8 says so. */
+TEST(integers_that_are_slower_than_floats)
+{
+	static const double took_ms[] = {1e-6, 1e6};
+	if (!begin("slower"))
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, TUNE " --json", model, data, cache);
+	CHECK_SAYS(cli_out, "\"slower_than_fp32\":null");
+	CHECK_RUN(0, "tune %s --budget 3s --threads 1 --cache %s", model, cache);
+	if (!floats_took(1))
+		SKIP("no box had time to compare the floats");
+	for (int i = 0; i < 2; i++) {
+		CHECK(floats_took(took_ms[i]));
+		CHECK_RUN(0, TUNE, model, data, cache);
+		CHECK((strstr(cli_out, ", slower than level fp32, which took ") != NULL) == !i);
+		CHECK_RUN(0, TUNE " --json", model, data, cache);
+		json_t *j = parse_out(), *slower = json_object_get(j, "slower_than_fp32");
+		CHECK(i ? json_is_false(slower) : json_is_true(slower));
+		CHECK(json_is_number(json_object_get(j, "fp32_ms")));
+		json_decref(j);
+	}
 }
 
 /* There is nothing to quantise, so nothing is missing. */

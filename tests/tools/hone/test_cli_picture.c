@@ -107,11 +107,12 @@ TEST(wrong_picture_options_are_usage_errors)
 	    {"--scale 0", "all pixels the same"},
 	    {"--scale 1,1,0", "all pixels the same"},
 	    {"--layout hwc", "nchw, nhwc"},
-	    {"--layout nhwc", "1x3x7x9"},
+	    {"--layout nhwc", "--layout nhwc does not fit an input of shape 1x3x7x9, whose channels are "
+			      "those of nchw: give --layout nchw, or leave it out"},
 	    {"--channels cmyk", "rgb, bgr, gray"},
 	    {"--channels gray", "3 channels"}};
 	struct buf png = {0};
-	char model[256];
+	char model[256], last[256];
 	snprintf(model, sizeof model, "%s", one_node("c.onnx", "Identity", "1 3 7 9"));
 	pic_png(9, 7, PNG_COLOR_TYPE_RGB, 8, false, &png);
 	write_buf("c.png", &png);
@@ -120,6 +121,11 @@ TEST(wrong_picture_options_are_usage_errors)
 			  in_dir("cache"), in_dir("c.png"), in_dir("none"));
 		CHECK_SAYS(cli_err, wrong[i][1]);
 	}
+	snprintf(last, sizeof last, "%s", one_node("last.onnx", "Identity", "1 7 9 3"));
+	CHECK_RUN(2, "run %s --layout nchw --input %s --output %s", last, in_dir("c.png"), in_dir("none"));
+	CHECK_SAYS(cli_err,
+		   "--layout nchw does not fit an input of shape 1x7x9x3, whose channels are those of "
+		   "nhwc: give --layout nhwc");
 	/* Options of pictures do nothing for tensors, so they are refused there. */
 	CHECK_RUN(2, "run %s --random --scale 1/255 --cache %s --output %s", model, in_dir("cache"),
 		  in_dir("none"));

@@ -95,6 +95,24 @@ TEST(pictures_stacks_and_test_folders)
 	CHECK_RUN(0, "quantize %s --data %s/test_data_set_1 -o %s --json", model, in_dir("sets"),
 		  in_dir("two8.onnx"));
 	CHECK(out_number("examples") == 1 && out_number("held_out") == 0);
+	for (int i = 0; i < 2; i++) { /* the same as .npy, which name no input: by their numbers */
+		snprintf(path, sizeof path, "%s/input_%d.npy", folder("npy/a"), i);
+		write_tensor(path, "", 1, 3, 1);
+	}
+	for (int i = 0; i < 2; i++) {
+		CHECK_RUN(0, "quantize %s --data %s%s -o %s --json", model, in_dir("npy"), i ? "/a" : "",
+			  in_dir("two8.onnx"));
+		CHECK(out_number("examples") == 1 && out_number("held_out") == 0);
+	}
+	/* of one input: a set with its output, else examples */
+	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
+	for (int with = 0; with < 2; with++) {
+		if (with)
+			CHECK_OK(file_write(in_dir("npy/a/output_0.npy"), "junk", 4));
+		CHECK_RUN(0, "quantize %s --data %s/a -o %s --json", model, in_dir("npy"), in_dir("s.onnx"));
+		CHECK(out_number("examples") + out_number("held_out") == 2 - with);
+	}
+	snprintf(model, sizeof model, "%s", in_dir("two.onnx"));
 	CHECK_RUN(1, "quantize %s --data %s -o %s", model, examples("three", 3), in_dir("two8.onnx"));
 	CHECK_SAYS(cli_err, "the model has 2 inputs");
 }
@@ -151,7 +169,7 @@ TEST(data_is_checked)
 	snprintf(path, sizeof path, "%s/x.txt", folder("half/0"));
 	CHECK_OK(file_write(path, "junk", 4));
 	CHECK_RUN(1, "quantize %s --data %s -o %s", model, in_dir("half"), in_dir("no.onnx"));
-	CHECK_SAYS(cli_err, "has no file for input 'x': name it input_0.pb or x.npy");
+	CHECK_SAYS(cli_err, "has no file for input 'x': name it input_0.pb (.npy) or x.npy");
 	CHECK(!file_exists(in_dir("no.onnx")));
 }
 

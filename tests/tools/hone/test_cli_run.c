@@ -266,6 +266,22 @@ TEST(a_folder_of_onnx_tests_gives_the_inputs)
 			  in_dir("out"));
 		CHECK(n > 48 && answer_of(got, sizeof got) == n && !memcmp(want, got, n));
 	}
+	CHECK_RUN(0, "run %s --input %s -o %s", model, set, in_dir("out"));
+	size_t all = answer_of(want, sizeof want);
+	char npy[256];
+	snprintf(npy, sizeof npy, "%s", in_dir("set-npy"));
+	REQUIRE(mkdir(npy, 0755) == 0);
+	for (int i = 0; i < 2; i++) { /* input_0.npy is for a, and input_1.npy for b: here i names both */
+		struct arena arena = {0};
+		struct tensor t;
+		char path[300];
+		REQUIRE_OK(tensor_read(&arena, i ? one : two, &t, NULL));
+		snprintf(path, sizeof path, "%s/input_%d.npy", npy, i);
+		CHECK_OK(tensor_write(path, &t, ""));
+		arena_free(&arena);
+	}
+	CHECK_RUN(0, "run %s --input %s --shape n=4 -o %s", model, npy, in_dir("out"));
+	CHECK(all > 48 && answer_of(got, sizeof got) == all && !memcmp(want, got, all));
 	CHECK_RUN(2, "run %s --input %s --input a=%s", model, set, one);
 	CHECK_SAYS(cli_err, "--input gives 'a' twice");
 	CHECK_RUN(2, "run %s --input a=%s --shape n=4", model, set);

@@ -14,7 +14,8 @@ protocol; what has the model's dtype and lies row-major is not copied. A numpy a
 value stays as it is and of its kind, and from a wider float, with one warning; all others, as uint8 for float32, are
 errors. Outputs are numpy arrays, which have __dlpack__ themselves; without numpy, memoryviews. `hone.load` takes what
 hone.h's structures take: see Handle and Model. If a device that was asked for cannot run a model, the processor does, and a
-hone.DeviceWarning says why; with strict_device=True that is a hone.DeviceError. A call releases the interpreter's lock while the model runs.
+hone.DeviceWarning says why; with strict_device=True that is a hone.DeviceError. A cache folder that
+is named and missing is a hone.CacheWarning. A call releases the interpreter's lock while the model runs.
 
 Values are not checked: kernels of Max, MaxPool, Relu and Clip may drop a NaN, so a NaN in an input need not show in the
 outputs. Check inputs that may hold one, as with numpy.isfinite.
@@ -25,6 +26,7 @@ TimedOutError a TimeoutError, UnsupportedError a NotImplementedError.
 """
 from ._library import (
     BusyError,
+    CacheWarning,
     DeviceError,
     DeviceWarning,
     Error,
@@ -43,6 +45,7 @@ from ._model import Handle, KernelInfo, Model, ModelInfo, TensorInfo, load
 
 __all__ = [
     "BusyError",
+    "CacheWarning",
     "DeviceError",
     "DeviceWarning",
     "Error",
@@ -63,7 +66,7 @@ __all__ = [
     "load",
     "version",
 ]
-for _kind in (BusyError, DeviceError, DeviceWarning, Error, FolderError, FormatError, HostError, InputError,
+for _kind in (BusyError, CacheWarning, DeviceError, DeviceWarning, Error, FolderError, FormatError, HostError, InputError,
               InputTypeError, NotFoundError, OutOfMemoryError, TimedOutError, UnsupportedError, Handle, KernelInfo, Model, ModelInfo,
               TensorInfo):
     _kind.__module__ = "hone"  # where users find it, in tracebacks and pickles

@@ -54,6 +54,10 @@ class DeviceWarning(RuntimeWarning):
     """The processor runs a model for which another device was asked; the text says why. Not an Error."""
 
 
+class CacheWarning(RuntimeWarning):
+    """A cache folder that was named is not there, so no kernel comes from it. Not an Error: it may come later."""
+
+
 class FormatError(Error, ValueError):
     """A file is not what it claims to be."""
 

@@ -10,6 +10,7 @@ from ._library import (
     NOTFOUND,
     USAGE,
     DeviceError,
+    CacheWarning,
     DeviceWarning,
     FolderError,
     Info,
@@ -105,6 +106,19 @@ def _texts(words):
     return (ctypes.c_char_p * max(len(words), 1))(*[os.fsencode(w) for w in words])
 
 
+_told = set()  # folders that a CacheWarning named
+
+
+def _tell_missing(folders):
+    for folder in map(os.fsdecode, folders):
+        if folder and not os.path.isdir(folder) and folder not in _told:
+            _told.add(folder)
+            what = "is not a folder" if os.path.exists(folder) else "does not exist"
+            warnings.warn(f"cache {folder!r} {what}, so models run with the library's own kernels until `hone tune MODEL "
+                          "--cache FOLDER` has made it and Model.refresh() has found it", CacheWarning,
+                          stacklevel=callers_level())
+
+
 class Handle:
     """Threads and caches, which models share. Models of a handle with several threads take turns on them."""
 
@@ -123,8 +137,8 @@ class Handle:
         device=None,
         strict_device=False,
     ):
-        """caches: a cache folder, or several (None: the user's, then honed's); threads: 0 for every core; exact: no kernel
-        that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
+        """caches: a cache folder, or several (None: the user's, then honed's); one that is missing counts as empty, as it
+        may come later, and a CacheWarning names it once; threads: 0 for every core; exact: no kernel that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
         prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
         may be kept as f16; int8: models run as 8-bit integers, and hone tune MODEL --level int8 --data DIR must have seen
         examples of inputs for each of floats; half: products may be those of 16-bit floats; level: the same by one name,
@@ -142,6 +156,7 @@ class Handle:
         if caches is not None:
             words = [caches] if isinstance(caches, (str, os.PathLike)) else list(caches)
             o.caches, o.ncaches = _texts(words), len(words)
+            _tell_missing(words)
         if device is not None and (not isinstance(device, str) or "\0" in device):
             raise InputError(USAGE, f"device {cut(repr(device), 40)}: give a name, as 'cpu', 'opencl:0' or 'cuda:0'; "
                                     "`hone devices` lists what there is")
