@@ -245,7 +245,7 @@ static bool best_table(const struct trials *l, const struct trials_sum *s, const
 		bool serves = !strcmp(e->t.cand, chosen);
 		table_cell(&t, "%.1f %%", 100 * trials_ratio(e));
 		fast |= (double)e->t.ns < least_ns;
-		table_us(&t, (double)e->t.ns < least_ns ? "[1] " : "", (double)e->t.ns);
+		table_us(&t, (double)e->t.ns < least_ns ? "* " : "", (double)e->t.ns);
 		table_us(&t, "", (double)e->t.draft_ns);
 		table_cell(&t, "%d", e->box);
 		table_cell(&t, "%.1f", (double)e->t.at_ns / 1e9);
@@ -261,7 +261,7 @@ static bool best_table(const struct trials *l, const struct trials_sum *s, const
 
 void explain_marked_words(void)
 {
-	table_say("[1] less than the roofline's time: the machine was slower when its peaks were measured "
+	table_say("* less than the roofline's time: the machine was slower when its peaks were measured "
 		  "(hone devices shows them), or a cache kept data between the runs");
 }
 
