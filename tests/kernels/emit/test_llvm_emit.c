@@ -222,7 +222,7 @@ static void random_programs(uint64_t first, uint64_t last)
 {
 	int ran = 0, made = 0;
 	find_targets(false);
-	for (uint64_t seed = first; seed <= last && !test_bad; seed++) {
+	for (uint64_t seed = first; seed <= last && !test_bad; seed += (uint64_t)test_share()) {
 		int64_t params[2];
 		const struct target *t = &targets[seed % (uint64_t)ntargets];
 		random_program(seed, t->fma, params);
@@ -291,7 +291,7 @@ TEST(other_targets_get_whole_objects)
 {
 	static const char *const names[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "armv7-neon"};
 	for (int i = 0; i < 5; i++)
-		for (uint64_t seed = 1; seed <= 12; seed++) {
+		for (uint64_t seed = 1; seed <= 12; seed += (uint64_t)test_share()) {
 			struct target t;
 			struct blob o;
 			int64_t params[2];
