@@ -88,6 +88,64 @@ static bool is_vector_spill(const char *text)
 	return reg && (reg[1] == 'q' || reg[1] == '{');
 }
 
+/* A32 has no address with an offset for vectors, so code for it first puts the address into a core register:
+ * "add r0, sp, #112", then "vstmia r0, {d16, d17}" or "vst1.64 {d16, d17}, [r0:128]". */
+
+enum { A32_SP = 13 };
+
+/* "r7" is 7, "sp" A32_SP, another word -1. */
+static int a32_register(const char *text)
+{
+	if (strncmp(text, "sp", 2) == 0)
+		return A32_SP;
+	int n = 0;
+	return sscanf(text, "r%d", &n) == 1 && n >= 0 && n < A32_SP ? n : -1;
+}
+
+static const char *a32_operand(const char *text, int i)
+{
+	const char *at = strchr(text + (*text == '\t'), '\t');
+	while (at && i--)
+		at = strchr(at + 1, ',');
+	return at ? at + 1 + (at[1] == ' ') : "";
+}
+
+static bool begins(const char *text, const char *const *words)
+{
+	text += strspn(text, " \t");
+	for (; *words; words++)
+		if (strncmp(text, *words, strlen(*words)) == 0)
+			return true;
+	return false;
+}
+
+/* Whether an instruction moves vectors to or from an address in one of the registers `frame`. */
+static bool is_a32_spill(const char *text, unsigned frame)
+{
+	static const char *const many[] = {"vldmia\t", "vstmia\t", NULL}, *const one[] = {"vld1", "vst1",
+											  NULL};
+	const char *in = strchr(text, '[');
+	int base = begins(text, many) && *a32_operand(text, 1) == '{' && a32_operand(text, 1)[1] == 'd'
+		       ? a32_register(a32_operand(text, 0))
+		   : begins(text, one) && in ? a32_register(in + 1)
+					     : -1;
+	return base >= 0 && frame >> base & 1;
+}
+
+/* The registers that hold addresses in the stack frame after an instruction, of those before it. */
+static unsigned a32_frame(const char *text, unsigned frame)
+{
+	static const char *const address[] = {"add\t", "mov\t", "sub\t", "orr\t", "bic\t", NULL},
+				 *const reads[] = {"str", "cmp", "cmn", "tst", "teq", "push", "v", "b", NULL},
+				 *const two[] = {"ldrd", "umull", "smull", "umlal", "smlal", NULL};
+	int to = a32_register(a32_operand(text, 0)), from = a32_register(a32_operand(text, 1));
+	if (begins(text, address) && to >= 0 && from >= 0 && frame >> from & 1)
+		return frame | 1u << to;
+	if (to < 0 || to == A32_SP || (begins(text, reads) && !begins(text, address)))
+		return frame;
+	return frame & ~(1u << to | (begins(text, two) && from >= 0 && from != A32_SP ? 1u << from : 0));
+}
+
 /* Quick test whether x86 code may spill: an instruction with a vector register and an (%rsp) operand has a
  * SIB byte of 0x24, right before it a ModRM byte that requires one, and an EVEX, VEX or 0F prefix at a known
  * distance. Most code has none and need not be disassembled. */
@@ -101,12 +159,17 @@ static bool x86_may_spill(const uint8_t *p, uint64_t n)
 	return false;
 }
 
+/* A few moves around the loops of code with 16 registers and without memory operands, as in the transforms of
+ * Winograd's algorithm, cost little; a tile that does not fit makes every third instruction one. */
+enum { A32_FEW = 8 /* vector instructions for each move */ };
+
 int object_vector_spills(const struct blob *o, void *disassembler, bool x86)
 {
-	int n = 0;
+	int n = 0, a32 = 0, vectors = 0;
 	struct section s;
 	for (unsigned i = 0; section_at(o, i, &s); i++) {
 		char text[256];
+		unsigned frame = 1u << A32_SP;
 		uint8_t *p = (uint8_t *)o->p + s.at;
 		if (!(s.flags & SHF_EXECINSTR) || (x86 && !x86_may_spill(p, s.bytes)))
 			continue;
@@ -116,7 +179,10 @@ int object_vector_spills(const struct blob *o, void *disassembler, bool x86)
 			if (!step)
 				break; /* data in the text section */
 			n += is_vector_spill(text);
+			a32 += is_a32_spill(text, frame);
+			vectors += text[0] == '\t' && text[1] == 'v';
+			frame = a32_frame(text, frame);
 		}
 	}
-	return n;
+	return n + (a32 * A32_FEW > vectors ? a32 : 0);
 }

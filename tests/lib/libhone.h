@@ -4,6 +4,7 @@
 #define TESTS_LIBHONE_H
 
 #include "agent/run/hone.h"
+#include "tests/lib/around.h"
 #include "tests/lib/cli.h"
 
 #include <math.h>
@@ -37,6 +38,12 @@ static inline struct hone_model_info info_of(const struct hone_model *m)
 	return s;
 }
 
+/* A box that ends as soon as every task has its default kernel; an emulator takes minutes to compile them. */
+static inline const char *estimate(void)
+{
+	return test_emulated() ? "--rigor estimate --budget 600s" : "--rigor estimate --budget 60s";
+}
+
 /* A cache with every kernel of the steering network, made on first use, or $HONE_TUNED; NULL: no worker. */
 static inline const char *tuned(void)
 {
@@ -47,8 +54,7 @@ static inline const char *tuned(void)
 		return NULL;
 	if (!path[0]) {
 		snprintf(path, sizeof path, "%s", in_dir("filled"));
-		CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
-			  path);
+		CHECK_RUN(0, "tune %s %s --threads 1 --cache %s", steering(), estimate(), path);
 	}
 	return path;
 }

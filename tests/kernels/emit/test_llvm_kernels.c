@@ -265,7 +265,7 @@ TEST(w16_on_other_targets)
 		if (!x86 && strncmp(names[i], "x86", 3) == 0)
 			continue;
 		REQUIRE_OK(target_baseline(names[i], &tg));
-		for (uint64_t seed = 1; seed <= 80; seed++) {
+		for (uint64_t seed = 1; seed <= 80; seed += (uint64_t)test_share()) {
 			struct rng r;
 			struct buf text = {0};
 			struct kcase c = {{0}};
@@ -292,7 +292,7 @@ TEST(w16_on_other_targets)
 			arena_free(&c.a);
 		}
 		printf("%s: %d kernels built, %d failed\n", names[i], built, failed);
-		CHECK(failed == 0 && built >= 10);
+		CHECK(failed == 0 && (test_share() > 1 || built >= 10));
 	}
 }
 
@@ -393,12 +393,14 @@ TEST(blocks_stay_in_registers)
 	}
 }
 
-/* No pair or group of products saturates on the way to the largest sums. */
+/* No pair or group of products saturates on the way to the largest sums, also in vectors of 8 lanes, where
+ * the machine has longer ones. */
 TEST(largest_sums)
 {
 	struct target tg;
 	REQUIRE_OK(dev_find("cpu")->probe(&tg));
-	for (int i = 0; i < 2 * LARGEST; i++) {
+	const int most = tg.lanes > 8 ? 2 * LARGEST : LARGEST;
+	for (int i = 0; i < most; i += test_share()) {
 		struct kcase c;
 		struct space *s;
 		struct outcome o = {0};
@@ -423,12 +425,12 @@ TEST(bytes_on_other_targets)
 					    "armv7-neon", ",+dotprod", ",+dotprod,+i8mm"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		struct target tg;
-		int built = 0, failed = 0;
+		int built = 0, failed = 0, made = 0;
 		bool more = names[i][0] == ',';
 		REQUIRE_OK(target_baseline(more ? "armv8-a" : names[i], &tg));
 		if (more)
 			strcat(tg.features, names[i] + !*tg.features);
-		for (uint64_t seed = 1; seed <= 60; seed++) {
+		for (uint64_t seed = 1; seed <= 60; seed += (uint64_t)test_share()) {
 			struct rng r;
 			struct buf text = {0};
 			struct kcase c = {{0}};
@@ -446,6 +448,7 @@ TEST(bytes_on_other_targets)
 				REQUIRE_OK(space_random(s, &r, cand));
 			REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
 			REQUIRE_OK(loops_check(l));
+			made++;
 			int rc = emit_find("llvm")->emit(l, &tg, &c.a, &object);
 			if (rc < 0 && rc != E_SPILL)
 				printf("%s, seed %llu: %s\n%s\n", names[i], (unsigned long long)seed,
@@ -455,8 +458,8 @@ TEST(bytes_on_other_targets)
 			buf_free(&text);
 			arena_free(&c.a);
 		}
-		printf("%s: %d of 60 kernels built, %d failed\n", names[i], built, failed);
-		CHECK(failed == 0 && built >= 30);
+		printf("%s: %d of %d kernels built, %d failed\n", names[i], built, made, failed);
+		CHECK(failed == 0 && 2 * built >= made);
 	}
 }
 
