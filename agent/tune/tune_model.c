@@ -118,6 +118,7 @@ static int quantise_model(struct session *s)
 	int rc = E_OK;
 	if (text)
 		rc = keep_recipe(s, text);
+	tune_say_recipe(s);
 	if (rc >= 0)
 		rc = recipe_use(&s->store.cache, 1, s->o->level, s->model.graph, &s->report->recipe);
 	return fail_in(rc, "%s", s->o->model);
