@@ -57,7 +57,7 @@ if [ -n "$emulator" ]; then
 fi
 top=$(mktemp -d) && mount -t tmpfs -o mode=755 tmpfs "$top" || skip "no tmpfs"
 root=$top/root
-trap 'umount -R "$root" "$top" 2>/dev/null; rmdir "$top"' EXIT
+trap 'umount -l "$root" "$top" 2>/dev/null; rmdir "$top"' EXIT
 mkdir "$root"
 
 # ---- roots ----
@@ -69,16 +69,21 @@ apt() { within apt-get -qq -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0 -o A
 mounts() {
 	mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/tmp"
 }
+# A user namespace may not unmount what lies below /sys and /dev one by one, so the whole is detached.
+unmount() { # folder
+	umount -R "$1" 2>/dev/null || umount -l "$1" 2>/dev/null
+}
 close() {
-	umount -R "$root" 2>/dev/null
-	umount "$top/mem" 2>/dev/null
+	unmount "$root"
+	unmount "$top/mem"
 	rm -rf "$top/mem"
 }
-# An empty board: Debian without hone; the repositories are in /hone.
+# An empty board: Debian without hone; the repositories are in /hone. In a user namespace the overlay may write no other attributes
+# of files than user.*, and without attributes it renames no folder.
 fresh() {
 	close
 	mkdir "$top/mem" && mount -t tmpfs -o mode=755 tmpfs "$top/mem" && mkdir "$top/mem/upper" "$top/mem/work" "$top/mem/upper/hone" &&
-		mount -t overlay overlay -o "lowerdir=$kept,upperdir=$top/mem/upper,workdir=$top/mem/work" "$root" && mounts &&
+		mount -t overlay overlay -o "lowerdir=$kept,upperdir=$top/mem/upper,workdir=$top/mem/work${emulator:+,userxattr}" "$root" && mounts &&
 		mount --bind "$top/packages" "$root/hone" && release 1
 }
 release() { # which repository the root knows
@@ -115,7 +120,7 @@ base() {
 		apt install --download-only $ours $tools python3-numpy >>"$top/said" 2>&1
 	rc=$?
 	rm -f "$root/etc/apt/sources.list.d/hone.list"
-	umount -R "$root"
+	unmount "$root"
 	[ $rc = 0 ] && touch "$kept.complete"
 }
 
