@@ -159,7 +159,7 @@ deb-made-arm64 deb-made-armhf: deb-made-%:
 $(B)/results/deb-$(DEB_HERE): deb-made
 	@TEST_S=7200 sh tests/sh/test.sh run $@ sh tests/sh/deb.sh $(B) $(B)/deb
 $(patsubst %,$(B)/results/deb-%,$(filter-out $(DEB_HERE),$(CROSSED))): $(B)/results/deb-%: deb-made-%
-$(patsubst %,$(B)/results/deb-%,$(filter-out $(DEB_HERE),arm64 armhf)): $(B)/results/deb-%: deb-made
+$(patsubst %,$(B)/results/deb-%,$(filter-out $(DEB_HERE),arm64 armhf)): $(B)/results/deb-%: deb-made $(B)/tests/boots
 	@TEST_S=10800 sh tests/sh/test.sh run $@ sh tests/sh/deb.sh $(B) build-generic-$*/deb
 $(B)/results/deb-twice:
 	@TEST_S=7200 sh tests/sh/test.sh run $@ sh tests/sh/deb-twice.sh $(B)

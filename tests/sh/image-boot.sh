@@ -95,8 +95,9 @@ echo "end: box $(systemctl show -P Result hone-boot.service), $(systemctl show -
 echo "end: owners $(stat -c %U:%G /var/lib/hone/cache) $(stat -c %U:%G:%a /run/hone/inhibit.d)"
 grep -i 'damage\|unreadable' /tmp/status /tmp/show /tmp/words | sed 's/^/complaint: /'
 systemctl --failed --plain --no-legend | sed 's/^/complaint: failed /'
-journalctl -q --no-pager -p warning -o cat -u 'hone*' | sed 's/^/complaint: /'
-journalctl -q --no-pager -k -o cat | grep -i 'ext4-fs error\|i/o error' | sed 's/^/complaint: /'
+journalctl -q --no-pager -b -p warning -o cat -u 'hone*' | sed 's/^/complaint: /'
+journalctl -q --no-pager -p warning -o cat -u 'hone*' | sed 's/^/ever: complaint: /'
+journalctl -q --no-pager -b -k -o cat | grep -i 'ext4-fs error\|i/o error' | sed 's/^/complaint: /'
 echo "end: over"
 systemctl poweroff --no-block
 END
@@ -142,7 +143,7 @@ await() {
 		while [ "${CUT#early }" != "$CUT" ] && ! says 'early: m1' && [ $left -gt 0 ]; do sleep 0.1; left=$((left - 1)); done
 		sleep "${CUT#early }"
 	else
-		left=2400
+		left=4800 # 20 minutes
 		while kill -0 "$board" && [ $left -gt 0 ]; do sleep 0.25; left=$((left - 1)); done
 	fi 2>/dev/null
 	kill -KILL "-$board" 2>/dev/null
@@ -168,7 +169,7 @@ says() { [ "$(tr -d '\r' <"$dir/said" | grep -acE "$1")" -ge "${2:-1}" ]; } # wo
 late='complaint: .*honed: error: model m[01]: (hone tune (ended with status 1|was killed by signal 9)|it ended with status 0, but told honed no result)'
 silent() { ! grep -aE 'complaint|WRONG' "$dir/said" | grep -avE "$late"; }
 tuned() { tr -d '\r' <"$dir/said" | sed -n "s/.*$1: m[01].onnx: tuned \([0-2]\) of 2, right.*/\1/p" | awk '{ n += $1 } END { print n + 0 }'; } # early or robot
-complete() { [ "$(tuned robot)" = 4 ] && ! grep -a complaint "$dir/said"; }
+complete() { [ "$(tuned robot)" = 4 ] && ! grep -a complaint "$dir/said" | grep -av 'ever: '; }
 field() { sed -n "s/.*end: $1.*/\\1/p" "$dir/said" | tr -d '\r'; } # with a group
 box_us() { echo $(($(field 'box [a-z]*, [0-9]* to \([0-9]*\)') - $(field 'box [a-z]*, \([0-9]*\) to'))); }
 box_first() { [ "$(field 'box.*, robot \([0-9]*\)')" -ge "$(field 'box [a-z]*, [0-9]* to \([0-9]*\)')" ]; }
