@@ -249,7 +249,7 @@ stream() ( # number, first cut, cuts
 		had=$(tuned robot)
 		boots=0
 		CUT='' until_tuned "cut $k (after $cut s, $at)" "$had" "$budget" uml "$images/mbr-out.img" "$dir/disk"
-		echo "$k $at $boots $had $bad" >>"$dir/cuts"
+		echo "$k $at $boots $bad" >>"$dir/cuts"
 	done
 	echo "$good $bad $over" >"$dir/result"
 )
