@@ -111,7 +111,7 @@ static const struct {
     [OP_COMMIT] = {"commit"},
     [OP_PROGRESS] = {"progress", 0,
 		     BIT(N_TASK) | BIT(N_NTASKS) | BIT(N_TRIALS) | BIT(N_BEFORE_MS) | BIT(N_NOW_MS) |
-			 BIT(N_LEFT_MS) | BIT(N_LABEL) | BIT(N_NET_MS)},
+			 BIT(N_LEFT_MS) | BIT(N_LABEL) | BIT(N_NET_MS) | BIT(N_KEY)},
     [OP_DONE] = {"done", 0,
 		 BIT(N_TRIALS) | BIT(N_BEFORE_MS) | BIT(N_DEFAULT_MS) | BIT(N_AFTER_MS) | BIT(N_KEPT) |
 		     BIT(N_MISSING) | BIT(N_PROMISE) | BIT(N_DISTURBED) | BIT(N_WHY) | BIT(N_LASTING)},
@@ -296,6 +296,8 @@ static bool is_absent(enum name i, const struct request *r)
 		return !*(const bool *)at;
 	case K_TEXT:
 		return !*(const char *)at;
+	case K_KEY:
+		return key_equal(r->key, (struct key){0});
 	default:
 		return false;
 	}

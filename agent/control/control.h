@@ -43,7 +43,9 @@
  *             sync
  *   progress  job    task, ntasks, trials, before_ms, now_ms, none
  *                    left_ms, label, net_ms (whole network
- *                    as the job found it, once measured)
+ *                    as the job found it, once measured),
+ *                    key (at level int8: of the recipe that
+ *                    the model needs)
  *   done      job    trials, before_ms, default_ms, after_ms, none
  *                    disturbed (after_ms: by other load), kept, missing (kernels without code),
  *                    promise (share of the run time that more

@@ -455,7 +455,7 @@ static int do_put(const struct call *k)
 	if (k->r->type == CACHE_REC)
 		saving_of(k)->wins = saving_of(k)->won = true;
 	if (k->r->type == CACHE_RECIPE)
-		models_recipe(k->h);
+		models_recipe(k->h, k->r->key);
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_PUT, .type = k->r->type, .key = k->r->key, .payload = k->payload});
 	return good(k, NULL);
@@ -499,6 +499,7 @@ static int do_progress(const struct call *k)
 	j->progress.left_ms = k->r->left_ms;
 	snprintf(j->progress.label, sizeof j->progress.label, "%.63s", k->r->text);
 	model_measured(k->h, j, k->r->net_ms);
+	model_needs_recipe(k->h, j, k->r->key);
 	honed_changed(k->h);
 	return E_OK;
 }

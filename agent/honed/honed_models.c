@@ -14,6 +14,11 @@
 #define BELIEVED 100 /* tuned kernels are not that much faster than the portable ones */
 #define SLOWER 3     /* a board's clock may fall to this part of the fastest one */
 
+static bool is_no_key(struct key k)
+{
+	return key_equal(k, (struct key){0});
+}
+
 static bool same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && !strcmp(a, b));
@@ -603,15 +608,28 @@ void model_failed(struct honed *h, int i, const char *text, bool lasting)
 			  (long long)(m->pause_step_ns / NS_PER_S));
 }
 
-void models_recipe(struct honed *h)
+/* Others' jobs may have other shapes than the configured ones, and then need another recipe. */
+void model_needs_recipe(struct honed *h, const struct honed_job *j, struct key recipe)
+{
+	if (j->ours && !j->people && job_serves(h, j) && !is_no_key(recipe))
+		h->models.list[j->model].recipe = recipe;
+}
+
+/* A model whose slices said nothing yet may have its kernels from before honed started, with another recipe.
+ * It cannot have failed for want of this one. */
+void models_recipe(struct honed *h, struct key recipe)
 {
 	for (int i = 0; i < h->models.n; i++) {
 		struct kept_model *m = &h->models.list[i];
-		if (m->conf->level != LEVEL_INT8)
+		bool told = !is_no_key(m->recipe);
+		if (m->conf->level != LEVEL_INT8 || (told && !key_equal(m->recipe, recipe)))
+			continue;
+		m->boxed = false;
+		if (!told)
 			continue;
 		m->pause_until_ns = m->pause_step_ns = m->rest_until_ns = m->rest_step_ns = 0;
 		m->fails = 0;
-		m->lasting = m->boxed = false;
+		m->lasting = false;
 	}
 	honed_changed(h);
 }

@@ -180,6 +180,7 @@ struct kept_model {
 	 * because they may be all that a restart finds. */
 	bool open;
 	int missing;
+	struct key recipe; /* that it needs, as its slices said; 0: not known */
 	int64_t had_ns, waits_ns; /* total time of its slices; since when it could have had one */
 	int64_t rest_until_ns, rest_step_ns;
 	int64_t pause_until_ns, pause_step_ns;
@@ -349,8 +350,10 @@ void model_measured(struct honed *h, const struct honed_job *j, double ms);
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
 /* lasting: until its file or the configuration changes, no job is started for it. */
 void model_failed(struct honed *h, int i, const char *text, bool lasting);
-/* The cache gets a recipe: models of level int8 may lack nothing else, and have a slice without a pause. */
-void models_recipe(struct honed *h);
+/* A job says by which key the cache has the recipe that its model needs; 0: it does not say it now. */
+void model_needs_recipe(struct honed *h, const struct honed_job *j, struct key recipe);
+/* The cache gets a recipe: its model may lack nothing else, and has a slice without a pause. */
+void models_recipe(struct honed *h, struct key recipe);
 /* Whether nothing more can be done now for any model: those that wait for ready models wait no longer. */
 bool models_settled(const struct honed *h);
 /* Whether, besides, no model was refused, or failed without ever having been served. */

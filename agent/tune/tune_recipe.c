@@ -33,6 +33,7 @@ static int keep_recipe(struct session *s, const struct buf *text)
 int tune_quantise(struct session *s)
 {
 	int rc = s->o->recipe ? keep_recipe(s, s->o->recipe) : E_OK;
+	tune_say_recipe(s);
 	if (rc >= 0)
 		rc = recipe_use(&s->store.cache, 1, s->o->level, s->model.graph, &s->report->recipe);
 	return fail_in(rc, "%s", s->o->model);

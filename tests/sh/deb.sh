@@ -57,7 +57,7 @@ if [ -n "$emulator" ]; then
 fi
 top=$(mktemp -d) && mount -t tmpfs -o mode=755 tmpfs "$top" || skip "no tmpfs"
 root=$top/root
-trap 'umount -R "$root" "$top" 2>/dev/null; rmdir "$top"' EXIT
+trap 'umount -l "$root" "$top" 2>/dev/null; rmdir "$top"' EXIT
 mkdir "$root"
 
 # ---- roots ----
@@ -69,16 +69,21 @@ apt() { within apt-get -qq -y -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0 -o A
 mounts() {
 	mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/tmp"
 }
+# A user namespace may not unmount what lies below /sys and /dev one by one, so the whole is detached.
+unmount() { # folder
+	umount -R "$1" 2>/dev/null || umount -l "$1" 2>/dev/null
+}
 close() {
-	umount -R "$root" 2>/dev/null
-	umount "$top/mem" 2>/dev/null
+	unmount "$root"
+	unmount "$top/mem"
 	rm -rf "$top/mem"
 }
-# An empty board: Debian without hone; the repositories are in /hone.
+# An empty board: Debian without hone; the repositories are in /hone. In a user namespace the overlay may write no other attributes
+# of files than user.*, and without attributes it renames no folder.
 fresh() {
 	close
 	mkdir "$top/mem" && mount -t tmpfs -o mode=755 tmpfs "$top/mem" && mkdir "$top/mem/upper" "$top/mem/work" "$top/mem/upper/hone" &&
-		mount -t overlay overlay -o "lowerdir=$kept,upperdir=$top/mem/upper,workdir=$top/mem/work" "$root" && mounts &&
+		mount -t overlay overlay -o "lowerdir=$kept,upperdir=$top/mem/upper,workdir=$top/mem/work${emulator:+,userxattr}" "$root" && mounts &&
 		mount --bind "$top/packages" "$root/hone" && release 1
 }
 release() { # which repository the root knows
@@ -115,7 +120,7 @@ base() {
 		apt install --download-only $ours $tools python3-numpy >>"$top/said" 2>&1
 	rc=$?
 	rm -f "$root/etc/apt/sources.list.d/hone.list"
-	umount -R "$root"
+	unmount "$root"
 	[ $rc = 0 ] && touch "$kept.complete"
 }
 
@@ -196,17 +201,28 @@ with hone.load("/tmp/net.onnx") as model:
 END
 	within python3 /tmp/example.py
 }
-box=${DEB_BOX:-$([ -n "$emulator" ] && echo 20s || echo 3s)}
+box=${DEB_BOX:-$([ -n "$emulator" ] && echo 20 || echo 3)} # seconds
+all_tuned='kernels tuned, [0-9]+ default, 0 fallback, 0 portable'
+# A busy machine may need a longer box for all kernels: runs the command, each time with a box twice as long, until the second command
+# says that all are there, 5 times at most.
+until_tuned() { # command that takes --budget, command that runs the model
+	s=$box
+	for try in 1 2 3 4 5; do
+		within sh -c "$1 --budget ${s}s"
+		within sh -c "$2 2>&1" >"$top/out"
+		cat "$top/out"
+		grep -qE "$all_tuned" "$top/out" && return
+		s=$((s * 2))
+	done
+	return 1
+}
 tuned() {
-	within hone tune /tmp/net.onnx --budget "$box" && within hone verify /tmp/net.onnx --kernels best && within test -d /root/.cache/hone
+	until_tuned "hone tune /tmp/net.onnx" "/tmp/classify /tmp/net.onnx" && within hone verify /tmp/net.onnx --kernels best && within test -d /root/.cache/hone
 }
 daemon() { # a boot box of honed's user, and then an application of another one
 	mkdir -p "$root/etc/hone/honed.conf.d" && install -D -m 644 "$root/tmp/net.onnx" "$root/opt/net.onnx" && install -d -o "$(within id -u hone)" -g "$(within id -g hone)" "$root/var/lib/hone" &&
-		printf '[boot]\nbudget = %s\n[model net]\npath = /opt/net.onnx\n' "$box" >"$root/etc/hone/honed.conf.d/net.conf" && within honed --check &&
-		within setpriv --reuid=hone --regid=hone --clear-groups env HOME=/ honed --boot && within setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=/ sh -c '/tmp/classify /opt/net.onnx 2>&1' >"$top/out"
-	rc=$?
-	cat "$top/out"
-	[ $rc = 0 ] && grep -qE 'kernels tuned, [0-9]+ default, 0 fallback, 0 portable' "$top/out"
+		printf '[model net]\npath = /opt/net.onnx\n' >"$root/etc/hone/honed.conf.d/net.conf" && within honed --check &&
+		until_tuned "setpriv --reuid=hone --regid=hone --clear-groups env HOME=/ honed --boot" "setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=/ /tmp/classify /opt/net.onnx"
 }
 kept_mine() { grep -qx '# mine' "$root/etc/hone/honed.conf" && [ -s "$root/etc/hone/honed.conf.d/net.conf" ] && [ -d "$root/var/lib/hone/cache" ] && [ -d "$root/root/.cache/hone" ]; }
 versions() { # of all
@@ -238,10 +254,11 @@ lifecycle() {
 	check "files are as packed" unbroken
 	check "hone --version says the version" sh -c "chroot '$root' /usr/bin/hone --version | grep -qF '${version%-*}'"
 	check "hone zoo writes a network" within hone zoo steering -o /tmp/net.onnx
+	[ -z "$emulator" ] || "$build/tests/boots" net 0 "$root/tmp/net.onnx" "$top/net.npy" # for an emulator, one that is small
 	check "the C example runs, without tuned kernels" example '$(pkg-config --cflags --libs hone)' '^0 kernels tuned'
 	[ -n "$emulator" ] || check "the C example links statically" example '-static $(pkg-config --cflags --static --libs hone) 2>/dev/null' '^0 kernels tuned'
 	check "hone tunes, and its kernels are right" tuned
-	check "the C example runs, with tuned kernels" example '$(pkg-config --cflags --libs hone)' 'kernels tuned, [0-9]+ default, 0 fallback, 0 portable'
+	check "the C example runs, with tuned kernels" example '$(pkg-config --cflags --libs hone)' "$all_tuned"
 	check "the Python example runs" python
 	check "honed tunes in a boot box, and applications see it" daemon
 	echo '# mine' >>"$root/etc/hone/honed.conf"
@@ -335,7 +352,7 @@ fi
 if [ -z "$emulator" ]; then
 	check "hone-worker needs no more than it says" alone hone-worker "hone-worker --version"
 	check "libhone1 needs no more than it says" alone libhone1 "test -e /usr/lib/*/libhone.so.1"
-	check "hone needs no more than it says" alone hone "hone --version && hone zoo steering -o /tmp/n.onnx && hone tune /tmp/n.onnx --budget 2s && hone verify /tmp/n.onnx --kernels best"
+	check "hone needs no more than it says" alone hone "hone --version && hone zoo steering -o /tmp/n.onnx && for s in 2 4 8 16; do hone tune /tmp/n.onnx --budget ${s}s && break; done && hone verify /tmp/n.onnx --kernels best"
 	if [ -z "$short" ]; then
 		check "honed needs no more than it says" alone honed "honed --version && honed --check && hone-sync --version"
 		check "hone-fleet needs no more than it says" alone hone-fleet "hone-fleet --version && hone-fleet init"

@@ -94,6 +94,29 @@ TEST(a_box_through_honed)
 	CHECK(!strstr(cli_err, "warning"));
 }
 
+/* A box at level int8 tells honed which recipe its model needs, also if the cache lacks it; others tell none. */
+TEST(a_box_tells_which_recipe_it_needs)
+{
+	const struct key none = {0};
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	begin("recipe");
+	CHECK_RUN(1, "tune %s --level int8 --budget 3s --threads 1", steering());
+	CHECK_SAYS(cli_err, "needs examples of inputs");
+	const struct key needed = fake.last[OP_PROGRESS].key;
+	CHECK(!key_equal(needed, none));
+	int puts = atomic_load(&fake.nputs), found = 0;
+	CHECK_RUN(0, "tune %s --level int8 --data random --budget 3s --threads 1 --rigor estimate", steering());
+	for (int i = puts; i < atomic_load(&fake.nputs) && i < FAKE_PUTS; i++)
+		found += fake.put[i].type == CACHE_RECIPE && key_equal(fake.put[i].key, needed);
+	CHECK(found == 1);
+	fake.last[OP_PROGRESS].key = needed;
+	CHECK_RUN(0, "tune %s --budget 3s --threads 1", steering());
+	CHECK(key_equal(fake.last[OP_PROGRESS].key, none));
+	end();
+}
+
 /* One slow run of the network as it is, the first one, is not its time before: the gain would be told of it
  * for ever. The slow run takes longer than the part of the box that such runs have. */
 TEST(a_slow_first_run_is_measured_again)
