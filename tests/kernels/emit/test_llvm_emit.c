@@ -86,6 +86,8 @@ static void run_object(const struct blob *o, const int64_t *params, const int64_
 	dev->unload(code);
 }
 
+static int undivided; /* programs that divide where ARMv7 cannot */
+
 /* Interprets and runs the program in `l`. True: the results are equal, or there is no code for an expected
  * reason (a spill; a division that ARMv7 has no instruction for). */
 static bool agree(const struct target *t, const int64_t *params, uint64_t seed, int *ran)
@@ -94,7 +96,9 @@ static bool agree(const struct target *t, const int64_t *params, uint64_t seed, 
 	int64_t extent[LOOPS_MAX_ENTRIES];
 	arena_reset(&objects);
 	int rc = emit_find("llvm")->emit(&l, t, &objects, &o);
-	if (rc == E_SPILL || (rc == E_UNSUPPORTED && strstr(err_text(), "_ldivmod")))
+	bool divides = rc == E_UNSUPPORTED && strstr(err_text(), "_ldivmod");
+	undivided += divides;
+	if (rc == E_SPILL || divides)
 		return true;
 	if (rc < 0) {
 		printf("seed %llu, %s: %s\n", (unsigned long long)seed, t->isa, err_text());
@@ -221,6 +225,7 @@ TEST(tiny_results)
 static void random_programs(uint64_t first, uint64_t last)
 {
 	int ran = 0, made = 0;
+	undivided = 0;
 	find_targets(false);
 	for (uint64_t seed = first; seed <= last && !test_bad; seed += (uint64_t)test_share()) {
 		int64_t params[2];
@@ -240,7 +245,8 @@ static void random_programs(uint64_t first, uint64_t last)
 			test_bad = 1;
 		}
 	}
-	CHECK(ran >= made / 2);
+	printf("%d of %d programs ran, %d divide\n", ran, made, undivided);
+	CHECK(ran > 0 && ran >= (made - undivided) / 2);
 }
 
 TEST(random_programs_equal_the_interpreter)
@@ -507,10 +513,14 @@ TEST(same_input_same_bytes_and_no_growth)
 {
 	struct blob o, p;
 	int64_t params[2];
+	int rc = E_UNSUPPORTED;
 	find_targets(false);
-	random_program(5, targets[0].fma, params);
-	arena_reset(&objects);
-	REQUIRE_OK(emit_find("llvm")->emit(&l, &targets[0], &objects, &o));
+	for (uint64_t seed = 5; seed < 15 && rc == E_UNSUPPORTED; seed++) { /* ARMv7 lacks divisions */
+		random_program(seed, targets[0].fma, params);
+		arena_reset(&objects);
+		rc = emit_find("llvm")->emit(&l, &targets[0], &objects, &o);
+	}
+	REQUIRE_OK(rc);
 	REQUIRE_OK(emit_find("llvm")->emit(&l, &targets[0], &objects, &p));
 	CHECK(o.n == p.n && memcmp(o.p, p.p, o.n) == 0);
 	size_t before = mallinfo2().uordblks;

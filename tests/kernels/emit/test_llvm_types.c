@@ -228,9 +228,12 @@ TEST(bf16_products_at_the_edges)
 	static const uint32_t sums[] = {0,          0x80000000, 0x00800000, 0x80800000,
 					0x00800001, 0x80800001, 0x007fffff, 0x807fffff,
 					0x01000000, 0x00000001, 0x7f800000, 0x3f800000};
+	/* An ISA may detect tininess before rounding, and flush sums just below 2^-126 that x86 keeps. */
+	static const uint32_t others[] = {0, 0x80000000, 0x007fffff, 0x00000001, 0x7f800000, 0x3f800000};
 	static const uint16_t odd[] = {0, 0x8000, 1, 0x807f, 0x7f, 0x80, 0x8080, 0x7f80, 0xff80, 0x7fc0};
 	struct rng r;
 	find_targets(true);
+	const bool x86 = strncmp(targets[0].isa, "x86", 3) == 0;
 	rng_seed(&r, 13);
 	memset(&start, 0, sizeof start);
 	for (int part = 0; part < 40; part++) {
@@ -248,7 +251,8 @@ TEST(bf16_products_at_the_edges)
 		}
 		memcpy(start.bytes[2] + 2 * MARGIN, h, sizeof h);
 		for (int i = 0; i < 128; i++)
-			memcpy(start.bytes[0] + 4 * (MARGIN + i), &sums[rng_below(&r, 12)], 4);
+			memcpy(start.bytes[0] + 4 * (MARGIN + i),
+			       x86 ? &sums[rng_below(&r, 12)] : &others[rng_below(&r, 6)], 4);
 		for (int k = 0; k < ntargets; k++) {
 			int ran = 0;
 			if (!targets[k].fma)
@@ -290,14 +294,17 @@ TEST(spills_of_integers_are_infeasible)
 {
 	struct blob o;
 	find_targets(true);
-	for (int k = 0; k < ntargets; k++) {
-		s32_tile(&targets[k], targets[k].regs / 2);
+	bool x86 = strncmp(targets[0].isa, "x86", 3) == 0;
+	for (int k = 0; k < ntargets; k++) { /* Arm without dot products takes ten registers in their place */
+		s32_tile(&targets[k], targets[k].regs / (x86 ? 2 : 4));
 		CHECK_OK(emit_on(&targets[k], &o));
 		s32_tile(&targets[k], targets[k].regs + 4);
 		CHECK_FAILS(emit_on(&targets[k], &o), E_SPILL, "spill:");
 	}
 	/* 16 conversions to f16 in 16 registers of 4 lanes: only movdqa moves vectors to the stack. */
 	struct target v2;
+	if (!x86)
+		return; /* LLVM for Arm has no disassembler for x86 */
 	CHECK_OK(target_baseline("x86-64-v2", &v2));
 	copy_program(LV_F32, 0, 1, 16);
 	CHECK_FAILS(emit_on(&v2, &o), E_SPILL, "spill:");
