@@ -194,7 +194,7 @@ int tune_cache_open(struct session *s) MUST_CHECK;
 int tune_machine_name(struct session *s) MUST_CHECK;
 /* Opens the cache, and learns the peaks, while no other job measures. */
 int tune_machine_open(struct session *s) MUST_CHECK;
-/* At level int8: which recipe the model, as it was imported, needs. honed tries again when the cache gets it. */
+/* At level int8: which recipe the model, as imported, needs. honed tries again when the cache gets it. */
 void tune_say_recipe(struct session *s);
 void tune_say_progress(struct session *s, const struct job_progress *p);
 /* Sends the result of the box to honed. */
