@@ -556,6 +556,13 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 	keep_error(m, NULL);
 }
 
+/* Whether a model has another slice of the box though its last one tried nothing, as when a worker that is read
+ * from cold storage does not answer in time: the next one may. */
+static bool tries_again(const struct honed *h, const struct kept_model *m)
+{
+	return h->o.mode == HONED_BOX && m->untried && m->untried < UNTRIED_MOST;
+}
+
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done)
 {
 	struct kept_model *m = &h->models.list[i];
@@ -567,6 +574,7 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
 	take(m, done, kept);
 	m->open = h->o.mode == HONED_BOX;
+	m->untried = !done->trials && done->text[0] ? m->untried + 1 : 0;
 	if (done->text[0]) {
 		char why[sizeof done->text + 32];
 		snprintf(why, sizeof why, "nothing was tried: %s", done->text);
@@ -576,7 +584,7 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 		pause_model(h, m, whole ? pause_ns : 0);
 	else if (won)
 		m->rest_until_ns = m->rest_step_ns = 0;
-	else if (whole)
+	else if (whole && !tries_again(h, m))
 		rest(h, m);
 	mark(h, m);
 	if (h->o.mode == HONED_BOX)
@@ -593,7 +601,7 @@ void model_failed(struct honed *h, int i, const char *text, bool lasting)
 	m->fails++;
 	m->lasting = lasting;
 	h->counts.fails++;
-	if (lasting)
+	if (lasting || tries_again(h, m))
 		m->pause_until_ns = m->pause_step_ns = 0;
 	else
 		pause_model(h, m, m->pause_step_ns);

@@ -37,7 +37,7 @@
 #define WON_LEAST 0.005     /* share of the run time; a slice that gained less gained nothing */
 /* bytes that a job takes, roughly, if the configuration does not say */
 #define JOB_BYTES (INT64_C(512) << 20)
-enum { INHIBITS = 32, INHIBITS_OF_USER = 8, BROKEN_MOST = 8, FAILS_MOST = 3 };
+enum { INHIBITS = 32, INHIBITS_OF_USER = 8, BROKEN_MOST = 8, FAILS_MOST = 3, UNTRIED_MOST = 3 };
 
 /* A reply that a client still waits for. */
 struct ask {
@@ -180,11 +180,11 @@ struct kept_model {
 	 * because they may be all that a restart finds. */
 	bool open;
 	int missing;
-	struct key recipe; /* that it needs, as its slices said; 0: not known */
+	struct key recipe;        /* that it needs, as its slices said; 0: not known */
 	int64_t had_ns, waits_ns; /* total time of its slices; since when it could have had one */
 	int64_t rest_until_ns, rest_step_ns;
 	int64_t pause_until_ns, pause_step_ns;
-	int fails;
+	int fails, untried; /* in a row; untried: slices that said why they tried nothing */
 	bool lasting; /* its last job failed, as the next ones would until its file or honed.conf changes */
 	char refused[128], *error; /* error: of its last job, owned; NULL: none */
 };

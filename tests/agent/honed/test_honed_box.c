@@ -56,6 +56,32 @@ TEST(a_box_ends_with_the_kernels_that_it_could_not_make)
 	}
 }
 
+/* A job that tried nothing, because its worker did not answer in time, has a second and a third try in the box. */
+TEST(a_job_that_tried_nothing_is_tried_again)
+{
+	for (int good = 1; good <= 4; good++) { /* which try ends well */
+		struct board *b = box(1, 1);
+		board_start(b);
+		int job = 1;
+		for (; job < good && !b->left; job++) {
+			board_run(b, 10 * NS_PER_MS);
+			board_started(b, job);
+			board_ask(b, 1000 + job, "{\"op\":\"done\",\"before_ms\":5,\"missing\":2,\"why\":\"no answer\"}");
+			board_ended(b, job, E_CHILD, "hone tune ended with status 1");
+			board_run(b, 10 * NS_PER_MS);
+		}
+		CHECK(b->left == (good == 4));
+		if (!b->left) {
+			CHECK(board_says(b, good == 1 ? "start 1" : good == 2 ? "start 2" : "start 3"));
+			board_started(b, job);
+			board_done(b, job, 5, 4, 0, 0);
+			board_run(b, NS_PER_S);
+			CHECK(b->left && board_says(b, "that still lack kernels: 0"));
+		}
+		board_free(b);
+	}
+}
+
 TEST(box_ends_in_time_and_counts_itself_clean)
 {
 	struct board *b = board_new(HONED_BOX, 1);
