@@ -14,6 +14,7 @@ enum { EINSUM_OPERANDS = 6, EINSUM_LABELS = 16 };
 struct einsum {
 	int labels, out; /* number of labels; the first `out` of them are the output's, in its order */
 	int64_t size[EINSUM_LABELS];
+	double products; /* of the sizes: what an evaluation adds up */
 	struct {
 		int axes[EINSUM_LABELS];     /* number of its axes with the label */
 		int64_t step[EINSUM_LABELS]; /* elements from one index to the next; 0: they share one */

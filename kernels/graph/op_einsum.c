@@ -143,6 +143,9 @@ int einsum_read(const char *equation, int n, const struct tensor *in, struct ein
 	rc = read_output(&r, arrow);
 	for (int k = 0; k < n && rc >= 0; k++)
 		rc = add_axes(&r, k, &in[k].shape, symbol[k]);
+	e->products = 1;
+	for (int l = 0; l < e->labels; l++)
+		e->products *= (double)e->size[l];
 	return rc;
 }
 
@@ -159,11 +162,8 @@ static int infer(struct opctx *c)
 		rc = einsum_read(node_str(c->node, "equation", ""), c->nin, c->in, &e);
 	if (rc < 0)
 		return rc;
-	double products = 1;
-	for (int l = 0; l < e.labels; l++)
-		products *= (double)e.size[l];
-	if (products > MOST_PRODUCTS)
-		return fail(E_UNSUPPORTED, "%g products are too many", products);
+	if (e.products > MOST_PRODUCTS)
+		return fail(E_UNSUPPORTED, "%g products are too many", e.products);
 	out.rank = e.out;
 	memcpy(out.d, e.size, sizeof out.d);
 	return out_set(c, 0, c->in[0].dtype, &out);
@@ -205,7 +205,7 @@ static int eval(struct opctx *c)
 	int rc = einsum_read(node_str(c->node, "equation", ""), c->nin, c->in, &s.e);
 	if (rc >= 0 && shape_count(&c->out[0].shape))
 		sum(&s, 0, start);
-	return rc;
+	return rc >= 0 && s.over ? until_check() : rc;
 }
 
 const struct op op_einsum = {.rows = rows, .infer = infer, .eval = eval};

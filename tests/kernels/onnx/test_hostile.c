@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Malicious models give an error, never a crash, in bounded memory and time. */
 #include "tests/lib/onnx_make.h"
+#include "platform/base/clock.h"
 #include "platform/base/rng.h"
+#include "platform/base/until.h"
 #include <inttypes.h>
 
 static const struct import_opts capped = {.max_bytes = 1 << 30};
@@ -98,6 +100,44 @@ TEST(constants_that_grow)
 	REQUIRE_OK(mk_import(&k, NULL, &capped, &g));
 	CHECK(g->arena.used_bytes < 200u << 20);
 	graph_free(g);
+}
+
+/* The sum of all products of `n` constants of `size` elements. */
+static void start_products(struct onnx_maker *k, int n, int size)
+{
+	static const float ones[4096];
+	char in[64] = "", equation[64] = "";
+	mk_start(k, 17, 8);
+	for (int i = 0; i < n; i++) {
+		const char *name = arena_printf(&k->a, "c%d", i);
+		mk_init(k, name, 1, arena_printf(&k->a, "%d", size), ones, (size_t)size * sizeof *ones);
+		sprintf(in + strlen(in), "%s ", name);
+		sprintf(equation + strlen(equation), "%s%c", i ? "," : "", 'a' + i);
+	}
+	strcat(equation, "->");
+	mk_attr_str(k, mk_node(k, "Einsum", in, "y"), "equation", equation);
+	mk_output(k, "y");
+}
+
+/* Few elements, but very many products: they are not computed, or not to the end. */
+TEST(products_of_small_constants)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	double begun_s = test_now_s();
+	for (int size = 8; size <= 64; size *= 8) {
+		start_products(&k, 6, size);
+		REQUIRE_OK(mk_import(&k, NULL, &capped, &g));
+		CHECK(g->value[g->output[0]].t.data ? size == 8 : size == 64);
+		graph_free(g);
+	}
+	CHECK(test_now_s() - begun_s < 10);
+	struct until until = {.clock = &clock_real, .end_ns = clock_now(&clock_real) + 100 * NS_PER_MS};
+	start_products(&k, 3, 2048);
+	until_set(&until);
+	CHECK_FAILS(import_made(&k), E_TIMEOUT, "time is over");
+	CHECK(test_now_s() - begun_s < 10);
+	until_set(NULL);
 }
 
 /* A million nodes in the worst order, with one node that reads all of them. */
