@@ -19,8 +19,9 @@
  * Conditions and trip counts must follow from constants and shapes; a Loop also ends when its condition
  * becomes false. A branch that is not chosen may hold unsupported nodes. Subgraphs are parsed one level at a
  * time, up to IMPORT_MAX_DEPTH levels. Values and nodes from subgraphs have a number at the end of their
- * names. Attention, RotaryEmbedding, DFT, STFT and MeanVarianceNormalization become the nodes that make them
- * up (kernels/onnx/import_function.c).
+ * names. Nodes of simpler operators replace Attention, RotaryEmbedding, DFT, STFT and
+ * MeanVarianceNormalization (kernels/onnx/import_function.c); the masks and tables that are made for these
+ * have a limit, too.
  *
  * All unsupported nodes are collected and listed in ONE E_UNSUPPORTED error, one per line: "node 'x' (Type,
  * opset 13): attribute mode=cubic_foo is not supported; remedy". After the import every value has its

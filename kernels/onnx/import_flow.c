@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models with If, Loop or Scan: infers each node as soon as its inputs have types, and replaces each of those
- * three as soon as what it depends on is known. Time and memory are linear in the nodes that result.
+/* Models with nodes that others replace, such as If and Loop: infers each node as soon as its inputs have
+ * types, and replaces each of those as soon as what it depends on is known. Time and memory are linear in the
+ * nodes that result.
  * Subgraphs are parsed level by level, and only those that run, so the depth of a file costs no stack. */
 #include "kernels/onnx/import_parts.h"
 #include "platform/base/until.h"
@@ -166,8 +167,9 @@ static int check_kind(const struct importer *im, const struct import_flow *f)
 {
 	if (im->opset < f->kind->since)
 		return fail(E_UNSUPPORTED,
-			    "the operator is not supported at this opset; convert the model to "
-			    "opset 17");
+			    "the operator is not supported at this opset; convert the model to opset %d or "
+			    "later",
+			    f->kind->since);
 	for (size_t i = 0; i < f->p->n_attribute; i++) {
 		const char *name = f->p->attribute[i]->name ? f->p->attribute[i]->name : "";
 		if (!import_word_in(f->kind->attrs, name))
@@ -311,14 +313,21 @@ int flow_constants(struct importer *im, const struct import_body *b, struct impo
 	return rc >= 0 ? import_declare_constants(im, b->p) : rc;
 }
 
+int flow_count(struct importer *im, const struct import_scope *s, int64_t n)
+{
+	im->unrolled += s->repeated ? n : 0;
+	return im->unrolled <= IMPORT_MAX_UNROLLED
+		   ? E_OK
+		   : fail(E_UNSUPPORTED, "unrolling takes more than the limit of %d nodes",
+			  IMPORT_MAX_UNROLLED);
+}
+
 int flow_copy(struct importer *im, struct import_body *b, struct import_scope *s, int64_t more)
 {
-	im->unrolled += s->repeated ? (int64_t)b->p->n_node + 1 + more : 0;
-	if (im->unrolled > IMPORT_MAX_UNROLLED)
-		return fail(E_UNSUPPORTED, "unrolling takes more than the limit of %d nodes",
-			    IMPORT_MAX_UNROLLED);
+	int rc = flow_count(im, s, (int64_t)b->p->n_node + 1 + more);
 	im->scope = s;
-	int rc = import_declare(im, b->p);
+	if (rc >= 0)
+		rc = import_declare(im, b->p);
 	return rc >= 0 ? import_nodes(im, b) : rc;
 }
 
@@ -395,7 +404,7 @@ int flow_scalar(struct importer *im, int v, enum dtype t, const char *what, int6
 		return fail(E_CORRUPT, "its %s '%.200s' is no %s of one element", what, x->name,
 			    dtype_name(t));
 	if (x->t.data) {
-		*out = t == DT_BOOL ? *(const uint8_t *)x->t.data != 0 : *(const int64_t *)x->t.data;
+		*out = tensor_get_i64(&x->t, 0);
 		return E_OK;
 	}
 	const char *input = find_switch(im->g, v);

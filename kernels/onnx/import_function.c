@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that others make up: their nodes take the place of Attention, RotaryEmbedding,
- * MeanVarianceNormalization, DFT and STFT as soon as the shapes of their inputs are known. Letters of shapes:
- * b batch, n heads, s positions of queries, t of keys, h size of a head. */
+/* Replaces Attention, RotaryEmbedding, MeanVarianceNormalization, DFT and STFT by nodes of simpler operators,
+ * as soon as the shapes of their inputs are known. Letters of shapes: b batch, n heads, s positions of
+ * queries, t of keys, h size of a head. */
+#include "kernels/graph/shapes.h"
 #include "kernels/onnx/import_parts.h"
+#include "platform/base/until.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_SCORES = 1 << 26, MOST_WAVES = 1 << 26 }; /* elements of constants that are made here */
+enum { MOST_BYTES = 384 << 20, MOST_WAVES = 1 << 26 }; /* of all constants that are made here */
 
 /* Nodes being made. After an error nothing is added, and values are 0. */
 struct making {
@@ -30,6 +32,8 @@ static struct making begin(struct importer *im, struct import_flow *f, int least
 			m.rc = fail(E_CORRUPT, "input %d is absent", k);
 	if (m.rc >= 0)
 		m.type = im->g->value[f->in[0]].t.dtype;
+	if (m.rc >= 0 && !dtype_in(m.type, DTYPES_FLOAT))
+		m.rc = fail(E_CORRUPT, "input 0 of type %s", dtype_name(m.type));
 	return m;
 }
 
@@ -61,6 +65,8 @@ static void refuse(struct making *m, const char *why)
 static int add_with(struct making *m, const char *type, int nin, const int *in, const struct attr *attr)
 {
 	char name[256];
+	if (m->rc >= 0)
+		m->rc = flow_count(m->im, m->f->scope, 1);
 	if (m->rc < 0)
 		return 0;
 	snprintf(name, sizeof name, "%.200s.%d", m->f->name, ++m->im->last_id);
@@ -86,24 +92,48 @@ static int ints(struct making *m, int n, const int64_t *d)
 	return v < 0 ? 0 : v;
 }
 
-/* A constant with the first input's type, all of one value; the data are the caller's to change. */
-static int filled(struct making *m, const struct shape *s, enum dtype type, double x)
+typedef double element(const void *of, int64_t i);
+
+/* A tensor whose element i is at(of, i). */
+static struct tensor filled(struct making *m, struct arena *a, struct shape s, enum dtype type, element *at,
+			    const void *of)
+{
+	struct tensor t = {DT_NONE};
+	int64_t next = 0, left = MOST_BYTES - m->im->made_bytes;
+	if (m->rc < 0)
+		return t;
+	if (shape_check(&s, left / (int64_t)dtype_bytes(type)) < 0)
+		m->rc = fail(E_UNSUPPORTED, "too large: over %d MiB of made constants", MOST_BYTES >> 20);
+	else
+		m->rc = tensor_alloc(a, type, &s, &t);
+	if (m->rc < 0)
+		return t;
+	m->im->made_bytes += shape_count(&s) * (int64_t)dtype_bytes(type);
+	for (int64_t i = 0; i < shape_count(&s) && !until_over_at(i, &next); i++)
+		tensor_set(&t, i, at(of, i));
+	m->rc = until_check();
+	return t;
+}
+
+static int made(struct making *m, struct shape s, enum dtype type, element *at, const void *of)
 {
 	int v = ints(m, 0, &(int64_t){0});
-	struct tensor t;
-	if (m->rc >= 0)
-		m->rc = tensor_alloc(&m->im->g->arena, type, s, &t);
+	struct tensor t = filled(m, &m->im->g->arena, s, type, at, of);
 	if (m->rc < 0)
 		return 0;
-	for (int64_t i = 0; i < shape_count(s); i++)
-		tensor_set(&t, i, x);
 	m->im->g->value[v].t = t;
 	return v;
 }
 
+static double same(const void *of, int64_t i)
+{
+	(void)i;
+	return *(const double *)of;
+}
+
 static int scalar(struct making *m, double x)
 {
-	return filled(m, &(struct shape){0}, m->type, x);
+	return made(m, (struct shape){0}, m->type, same, &x);
 }
 
 static int reshape(struct making *m, int v, int rank, const int64_t *d)
@@ -190,26 +220,40 @@ static void add_mask(struct making *m, int *bias, int64_t t)
 	add_bias(m, bias, v);
 }
 
+static double distance(const void *of, int64_t i)
+{
+	const struct import_mask *k = of;
+	int64_t far = i % k->t - i / k->t - k->before;
+	bool out = (k->right >= 0 && far > k->right) || (k->left >= 0 && -far > k->left);
+	return k->type == DT_I64 ? (double)far : out ? -INFINITY : 0;
+}
+
+/* How far key j is after query i, for all of them, or a mask of those distances. Nodes that need the same one
+ * share it. */
+static int distances(struct making *m, struct import_mask k)
+{
+	struct importer *im = m->im;
+	for (int i = 0; i < IMPORT_MASKS; i++) {
+		k.value = im->mask[i].value;
+		if (m->rc >= 0 && !memcmp(&k, &im->mask[i], sizeof k))
+			return (int)k.value;
+	}
+	k.value = made(m, (struct shape){2, {k.s, k.t}}, (enum dtype)k.type, distance, &k);
+	if (m->rc >= 0)
+		im->mask[im->nmasks++ % IMPORT_MASKS] = k;
+	return (int)k.value;
+}
+
 /* Query i is at place i + before among the keys. Limits: the keys after it, if causal; those that are further
  * from it than the window's sizes (-1: none). */
 static void add_window(struct making *m, int *bias, int64_t s, int64_t t, int64_t before)
 {
 	bool causal = number(m, "is_causal", 0) != 0;
 	int64_t left = number(m, "left_window_size", -1), right = number(m, "right_window_size", -1);
-	if ((!causal && left < 0 && right < 0) || m->rc < 0)
-		return;
-	right = causal ? 0 : right;
-	if (t && s > MOST_SCORES / t) {
-		m->rc = fail(E_UNSUPPORTED, "a mask of %" PRId64 " x %" PRId64 " is too large", s, t);
-		return;
-	}
-	int v = filled(m, &(struct shape){2, {s, t}}, m->type, 0);
-	for (int64_t i = 0; i < s * t && m->rc >= 0; i++) {
-		int64_t far = i % t - i / t - before;
-		if ((right >= 0 && far > right) || (left >= 0 && -far > left))
-			tensor_set(&m->im->g->value[v].t, i, -INFINITY);
-	}
-	add_bias(m, bias, v);
+	if (causal || left >= 0 || right >= 0)
+		add_bias(
+		    m, bias,
+		    distances(m, (struct import_mask){s, t, before, left, causal ? 0 : right, m->type, 0}));
 }
 
 /* The number of keys of each batch that count; if causal, its queries are the last of them. */
@@ -217,18 +261,12 @@ static void add_lengths(struct making *m, int *bias, int64_t s, int64_t t)
 {
 	if (number(m, "left_window_size", -1) >= 0 || number(m, "right_window_size", -1) >= 0)
 		m->rc = fail(E_UNSUPPORTED, "window sizes with nonpad_kv_seqlen are not supported");
-	if (t && s > MOST_SCORES / t)
-		m->rc = fail(E_UNSUPPORTED, "a mask of %" PRId64 " x %" PRId64 " is too large", s, t);
 	int length = reshape4(m, input(m, 6), shape_of(m, 6)->d[0], 1, 1, 1);
-	int key = filled(m, &(struct shape){1, {t}}, DT_I64, 0);
-	for (int64_t i = 0; i < t && m->rc >= 0; i++)
-		tensor_set_i64(&m->im->g->value[key].t, i, i);
+	int key = distances(m, (struct import_mask){1, t, 0, 0, 0, DT_I64, 0});
 	add_bias(m, bias, bias_where(m, two(m, "Less", key, length)));
 	if (!number(m, "is_causal", 0))
 		return;
-	int far = filled(m, &(struct shape){2, {s, t}}, DT_I64, 0);
-	for (int64_t i = 0; i < s * t && m->rc >= 0; i++)
-		tensor_set_i64(&m->im->g->value[far].t, i, i % t - i / t);
+	int far = distances(m, (struct import_mask){s, t, 0, 0, 0, DT_I64, 0});
 	int after = two(m, "Sub", length, ints(m, 1, &s));
 	add_bias(m, bias, bias_where(m, two(m, "LessOrEqual", far, after)));
 }
@@ -273,8 +311,12 @@ static int attention(struct importer *im, struct import_flow *f, int *wait)
 		refuse(&m, "past_key and past_value are not both absent, or both of rank 4");
 	if (m.rc >= 0 && (ks.d[1] < 1 || qs.d[1] % ks.d[1] || vs.d[1] != ks.d[1]))
 		refuse(&m, "the number of its keys' heads does not divide that of its queries");
-	if (m.rc >= 0 && input(&m, 6) >= 0 && shape_of(&m, 6)->rank != 1)
-		refuse(&m, "nonpad_kv_seqlen is not a vector");
+	if (input(&m, 6) >= 0 && !shape_equal(shape_of(&m, 6), &(struct shape){1, {qs.d[0]}}))
+		refuse(&m, "nonpad_kv_seqlen is no vector of the batch's size");
+	if (input(&m, 6) >= 0 && input(&m, 4) >= 0)
+		refuse(&m, "it has both nonpad_kv_seqlen and past_key");
+	if (shape_of(&m, 3)->rank > 4)
+		refuse(&m, "its mask has a rank above 4");
 	if (m.rc < 0)
 		return m.rc;
 	if (input(&m, 4) >= 0) {
@@ -340,15 +382,21 @@ static int rotary(struct importer *im, struct import_flow *f, int *wait)
 		refuse(&m, "cos_cache and sin_cache are not of rank 2 with position_ids, or else 3");
 	if (m.rc < 0)
 		return m.rc;
-	if (flat) {
+	if (flat)
 		x = (struct shape){4, {x.d[0], x.d[1], n, x.d[2] / n}};
-		v = reshape(&m, v, 4, x.d);
-	}
 	int64_t size = x.d[3], part = number(&m, "rotary_embedding_dim", 0), half;
 	part = part ? part : size;
 	half = part / 2;
 	if (part < 2 || part % 2 || part > size)
 		refuse(&m, "rotary_embedding_dim is not an even number within the size of a head");
+	struct shape places = {2, {x.d[0], x.d[flat ? 1 : 2]}}, fit = {3, {places.d[0], places.d[1], half}};
+	if (known)
+		fit = (struct shape){2, {cache->d[0], half}};
+	if (!shape_equal(cache, &fit) || !shape_equal(shape_of(&m, 2), &fit) ||
+	    (known && !shape_equal(shape_of(&m, 3), &places)))
+		refuse(&m, "its caches or position_ids do not fit its first input");
+	if (flat)
+		v = reshape(&m, v, 4, x.d);
 	int pair = pairs ? 4 : 3, rest = part < size ? slice(&m, v, part, size, 3) : -1;
 	int64_t turn[5] = {x.d[0], x.d[1], x.d[2], half, half}, angle[5];
 	turn[pair] = 2;
@@ -389,6 +437,8 @@ static int normalise(struct importer *im, struct import_flow *f, int *wait)
 	const int64_t *axes = a && a->n_ints ? a->ints : usual;
 	int n = a && a->n_ints && a->n_ints <= MAX_RANK ? (int)a->n_ints : 3, x = input(&m, 0);
 	(void)wait;
+	if (a && a->n_ints > MAX_RANK)
+		refuse(&m, "too many axes");
 	int d = m.rc < 0 ? 0 : two(&m, "Sub", x, mean(&m, x, n, axes));
 	int deviation = one(&m, "Sqrt", mean(&m, two(&m, "Mul", d, d), n, axes));
 	return end(&m, 0, two(&m, "Div", d, two(&m, "Add", deviation, scalar(&m, 1e-9))));
@@ -398,33 +448,65 @@ const struct flow_kind flow_normalise = {"MeanVarianceNormalization", 9, "axes",
 
 /* ---- DFT, STFT: products with a constant. Part 0 of a number is real, part 1 imaginary. ---- */
 
-/* The factor by which part q of element p adds to part z of frequency k, of n. */
-static double wave(int64_t p, int q, int64_t k, int z, int64_t n, bool inverse)
-{
-	double angle = 2 * M_PI * (double)(p * k % n) / (double)n, f = inverse ? 1 / (double)n : 1;
-	return f * (q == z ? cos(angle) : (z == 1) == inverse ? sin(angle) : -sin(angle));
-}
-
 /* The constant that makes `bins` frequencies of n elements. */
 struct waves {
 	int64_t n, bins;
 	int parts; /* of an element: 1 if all are real */
 	bool inverse;
+	struct tensor circle; /* cosine and sine of each n-th of it */
+	struct tensor window; /* without data: none */
 };
+
+/* The factor by which part q of element p adds to part z of frequency k. */
+static double wave(const struct waves *w, int64_t p, int64_t q, int64_t k, int64_t z)
+{
+	double f = tensor_get(&w->circle, p * k % w->n * 2 + (q != z));
+	return q == z || (z == 1) == w->inverse ? f : -f;
+}
+
+static double circle_at(const void *of, int64_t i)
+{
+	const struct waves *w = of;
+	double n = (double)w->n, angle = 2 * M_PI * (double)(i / 2) / n;
+	return (i % 2 ? sin(angle) : cos(angle)) / (w->inverse ? n : 1);
+}
+
+static double dft_at(const void *of, int64_t i)
+{
+	const struct waves *w = of;
+	int64_t column = i % (2 * w->bins), row = i / (2 * w->bins);
+	return wave(w, row / w->parts, row % w->parts, column / 2, column % 2);
+}
+
+static double stft_at(const void *of, int64_t i)
+{
+	const struct waves *w = of;
+	int64_t p = i % w->n, q = i / w->n % w->parts, k = i / w->n / w->parts;
+	return wave(w, p, q, k / 2, k % 2) * (w->window.data ? tensor_get(&w->window, p) : 1);
+}
+
+/* Reads input k, an integer, if it is there. */
+static void read_int(struct making *m, int k, const char *what, int64_t *out)
+{
+	int v = input(m, k);
+	if (v >= 0)
+		m->rc =
+		    flow_scalar(m->im, v, m->im->g->value[v].t.dtype == DT_I32 ? DT_I32 : DT_I64, what, out);
+}
 
 /* Reads input k, the number of elements; it is `fallback` if it is absent. */
 static void read_waves(struct making *m, int k, int64_t fallback, int64_t parts, bool half, struct waves *w)
 {
-	*w = (struct waves){fallback, 0, (int)parts, number(m, "inverse", 0) != 0};
-	if (input(m, k) >= 0)
-		m->rc = flow_scalar(m->im, input(m, k), DT_I64, "length", &w->n);
-	if (parts < 1 || parts > 2 || w->n < 1)
-		refuse(m, "it is not of numbers with 1 or 2 parts, or has a length below 1");
-	w->bins = half ? w->n / 2 + 1 : w->n;
-	if (m->rc >= 0 && (w->n > MOST_WAVES || w->bins > MOST_WAVES / 4 / w->n))
-		m->rc = fail(E_UNSUPPORTED, "a length of %" PRId64 " is too large", w->n);
+	*w = (struct waves){.n = fallback, .parts = (int)parts, .inverse = number(m, "inverse", 0) != 0};
+	read_int(m, k, "length", &w->n);
+	if (parts < 1 || parts > 2 || w->n < 1 || w->n > MOST_WAVES)
+		refuse(m, "it is not of numbers with 1 or 2 parts, or its length is below 1 or too large");
 	if (m->rc >= 0 && half && w->inverse)
 		m->rc = fail(E_UNSUPPORTED, "onesided with inverse is not supported");
+	if (m->rc < 0)
+		return;
+	w->bins = half ? w->n / 2 + 1 : w->n;
+	w->circle = filled(m, &m->im->scratch, (struct shape){1, {2 * w->n}}, DT_F64, circle_at, w);
 }
 
 static int dft(struct importer *im, struct import_flow *f, int *wait)
@@ -435,8 +517,8 @@ static int dft(struct importer *im, struct import_flow *f, int *wait)
 	int64_t axis = number(&m, "axis", attribute ? 1 : -2), perm[MAX_RANK], rows = 1;
 	struct waves w;
 	(void)wait;
-	if (!attribute && input(&m, 2) >= 0)
-		m.rc = flow_scalar(im, input(&m, 2), DT_I64, "axis", &axis);
+	if (!attribute)
+		read_int(&m, 2, "axis", &axis);
 	axis += axis < 0 ? x.rank : 0;
 	if (x.rank < 2 || axis < 0 || axis > x.rank - 2)
 		refuse(&m, "its axis is none of its input's, or the last, which is of parts");
@@ -457,11 +539,7 @@ static int dft(struct importer *im, struct import_flow *f, int *wait)
 	x.d[axis] = x.d[last - 1];
 	for (int i = 0; i < last - 1; i++)
 		rows *= x.d[i];
-	int table = filled(&m, &(struct shape){2, {n, columns}}, m.type, 0);
-	for (int64_t i = 0; i < n * columns && m.rc >= 0; i++)
-		tensor_set(&im->g->value[table].t, i,
-			   wave(i / columns / w.parts, (int)(i / columns % w.parts), i % columns / 2,
-				(int)(i % 2), w.n, w.inverse));
+	int table = made(&m, (struct shape){2, {n, columns}}, m.type, dft_at, &w);
 	v = two(&m, "MatMul", reshape(&m, v, 2, (int64_t[]){rows, n}), table);
 	x.d[last - 1] = w.bins;
 	x.d[last] = 2;
@@ -481,25 +559,18 @@ static int stft(struct importer *im, struct import_flow *f, int *wait)
 	(void)wait;
 	if (x.rank < 2 || x.rank > 3)
 		refuse(&m, "its signal is not of rank 2 or 3");
-	if (m.rc >= 0)
-		m.rc = flow_scalar(im, f->in[1], DT_I64, "frame_step", &step);
-	read_waves(&m, 3, window >= 0 ? shape_count(shape_of(&m, 2)) : 0, parts,
+	read_int(&m, 1, "frame_step", &step);
+	read_waves(&m, 3, window >= 0 ? shape_count(shape_of(&m, 2)) : x.d[1], parts,
 		   number(&m, "onesided", 1) != 0, &w);
 	if (step < 1 || (window >= 0 && shape_count(shape_of(&m, 2)) != w.n) || x.d[1] < w.n)
 		refuse(&m, "its frames do not fit its signal or its window, or frame_step is below 1");
-	const struct tensor *each = window >= 0 ? &im->g->value[window].t : NULL;
-	if (m.rc >= 0 && each && !each->data)
+	if (window >= 0)
+		w.window = im->g->value[window].t;
+	if (m.rc >= 0 && window >= 0 && !w.window.data)
 		m.rc = fail(E_UNSUPPORTED, "its window needs a constant");
 	if (m.rc < 0)
 		return m.rc;
-	int filter = filled(&m, &(struct shape){3, {w.bins * 2, parts, w.n}}, m.type, 0);
-	each = window >= 0 ? &im->g->value[window].t : NULL;
-	for (int64_t i = 0; i < w.bins * 2 * parts * w.n && m.rc >= 0; i++) {
-		int64_t p = i % w.n, k = i / w.n / parts;
-		tensor_set(&im->g->value[filter].t, i,
-			   wave(p, (int)(i / w.n % parts), k / 2, (int)(k % 2), w.n, false) *
-			       (each ? tensor_get(each, p) : 1));
-	}
+	int filter = made(&m, (struct shape){3, {w.bins * 2, parts, w.n}}, m.type, stft_at, &w);
 	const struct attr strides = {.name = "strides", .kind = ATTR_INTS, .n = 1, .ints = &step};
 	int v = reshape(&m, input(&m, 0), 3, (int64_t[]){x.d[0], x.d[1], parts});
 	v = transpose(&m, v, 3, (int64_t[]){0, 2, 1});

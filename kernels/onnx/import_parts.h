@@ -26,15 +26,25 @@ struct import_scope {
 	bool constants_known;       /* its constants are declared in the scope around it */
 };
 
+/* A constant that masks of Attention begin with (import_function.c). */
+struct import_mask {
+	int64_t s, t, before, left, right, type, value;
+};
+
+enum { IMPORT_MASKS = 8 };
+
 struct importer {
 	struct graph *g;
 	const struct import_opts *o;
 	const char *folder;               /* for external data; NULL: none allowed */
 	int opset;                        /* of the default domain */
 	struct import_scope root, *scope; /* the model's graph; the graph that is being imported */
-	struct import_flows *flows;       /* import_flow.c; NULL: the model has no If, Loop or Scan */
+	struct import_flows *flows;       /* import_flow.c; NULL: the model has no node that is replaced */
 	int last_id;                      /* of a scope */
 	int64_t unrolled;                 /* nodes that Loop and Scan have made */
+	int64_t made_bytes;               /* of constants that import_function.c has made */
+	struct import_mask mask[IMPORT_MASKS]; /* the last of them; type 0: none */
+	unsigned nmasks;                       /* so far */
 	struct arena scratch;
 	bool *bind_used;       /* per o->binds */
 	bool only_input;       /* the model has one input */
@@ -90,9 +100,9 @@ int import_nodes(struct importer *im, struct import_body *b) MUST_CHECK;
 bool import_word_in(const char *words, const char *w);
 void import_node_name(const struct importer *im, const Onnx__NodeProto *p, size_t index, char out[256]);
 
-/* ---- import_flow.c, import_loop.c: If, Loop and Scan. Their subgraphs are copied into the graph as soon as
- * the shapes and constants that they depend on are known; so nodes are inferred one by one, each when its
- * inputs have types. ---- */
+/* ---- import_flow.c, import_if.c, import_loop.c, import_function.c: nodes that others replace as soon as the
+ * shapes and constants that they depend on are known. Of If, Loop and Scan these are copies of their
+ * subgraphs. So nodes are inferred one by one, each when its inputs have types. ---- */
 
 /* A node that is not replaced yet. */
 struct import_flow {
@@ -136,6 +146,8 @@ int flow_constants(struct importer *im, const struct import_body *b, struct impo
 /* Copies the body's nodes. `more`: nodes that the caller adds to each copy; E_UNSUPPORTED: too many are
  * unrolled. */
 int flow_copy(struct importer *im, struct import_body *b, struct import_scope *s, int64_t more) MUST_CHECK;
+/* Counts n nodes of the scope, if it is one of a Loop's or Scan's; E_UNSUPPORTED: too many are unrolled. */
+int flow_count(struct importer *im, const struct import_scope *s, int64_t n) MUST_CHECK;
 /* The value of the body's output k, which must be one of the subgraph's own. */
 int flow_output(struct importer *im, const struct import_body *b, struct import_scope *s,
 		size_t k) MUST_CHECK;
@@ -145,7 +157,7 @@ int flow_node(struct importer *im, const char *type, const char *name, int nin, 
 /* A new constant of n integers (rank 0 if n is 0) or a scalar bool; returns the value. */
 int flow_ints(struct importer *im, const char *name, int n, const int64_t *data) MUST_CHECK;
 int flow_bool(struct importer *im, const char *name, bool data) MUST_CHECK;
-/* Reads input i, a scalar of that type (`what` in messages), which must be a constant. */
+/* Reads value v, a bool or integer scalar of that type (`what` in messages), which must be a constant. */
 int flow_scalar(struct importer *im, int v, enum dtype t, const char *what, int64_t *out) MUST_CHECK;
 
 #endif

@@ -185,6 +185,29 @@ TEST(loops_in_loops)
 	CHECK_FAILS(import_made(&k), E_UNSUPPORTED, "more than the limit of 65536 nodes");
 }
 
+/* What replaces a node of a body counts, too: about ten nodes for this one. */
+TEST(bodies_of_nodes_that_are_replaced)
+{
+	for (int trips = 1000; trips <= 20000; trips *= 20) {
+		struct onnx_maker k;
+		start(&k, trips);
+		Onnx__NodeProto *n = mk_node(&k, "Loop", "m - x", "y");
+		Onnx__GraphProto around = mk_sub(&k, 4);
+		mk_input(&k, "i", 7, "");
+		mk_input(&k, "on", 9, "");
+		mk_input(&k, "z", 1, NULL);
+		mk_attr_ints(&k, mk_node(&k, "MeanVarianceNormalization", "z", "zz"), "axes", 1,
+			     (int64_t[]){0});
+		mk_output(&k, "on");
+		mk_output(&k, "zz");
+		mk_sub_end(&k, &around, n, "body");
+		if (trips == 1000)
+			CHECK_OK(import_made(&k));
+		else
+			CHECK_FAILS(import_made(&k), E_UNSUPPORTED, "more than the limit of 65536 nodes");
+	}
+}
+
 /* The carried value doubles in each iteration. */
 TEST(values_that_grow)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that the importer makes of others, against their formulas: random Attention with everything that
- * it may have, RotaryEmbedding, MeanVarianceNormalization, DFT, STFT. Under emulation a share of them runs
- * (test_share).
+/* Operators that the importer replaces by simpler ones, against their formulas: random Attention with
+ * everything that it may have, RotaryEmbedding, MeanVarianceNormalization, DFT, STFT. Under emulation a share
+ * of them runs (test_share).
  */
 #include "tests/lib/onnx_make.h"
 #include "kernels/graph/eval.h"
 #include "kernels/graph/optimize.h"
 #include "platform/base/rng.h"
+#include "platform/base/until.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -324,7 +325,11 @@ TEST(mean_and_variance)
 
 static int64_t constant(struct call *c, const char *name, int64_t v)
 {
-	mk_init(&c->k, name, 7, "", &v, sizeof v);
+	int32_t narrow = (int32_t)v;
+	if (rng_below(&c->r, 2))
+		mk_init(&c->k, name, 7, "", &v, sizeof v);
+	else
+		mk_init(&c->k, name, 6, "", &narrow, sizeof narrow);
 	sprintf(c->in + strlen(c->in), "%s ", name);
 	return v;
 }
@@ -391,7 +396,9 @@ static void check_stft(struct rng *r)
 	struct graph *g;
 	int64_t b = 1 + rng_below(&c.r, 2), n = 1 + rng_below(&c.r, 6), length = n + rng_below(&c.r, 9);
 	int parts = 1 + (int)rng_below(&c.r, 2);
-	bool half = rng_below(&c.r, 2), window = rng_below(&c.r, 2), shown = !window || rng_below(&c.r, 2);
+	bool half = rng_below(&c.r, 2), window = rng_below(&c.r, 2), shown = rng_below(&c.r, 2);
+	if (!window && !shown) /* one frame */
+		n = length;
 	mk_start(&c.k, 17, 16);
 	add_input(&c, true, DT_F32, 3, (int64_t[]){b, length, parts});
 	int64_t step = constant(&c, "step", 1 + rng_below(&c.r, 4)), bins = half ? n / 2 + 1 : n,
@@ -433,6 +440,7 @@ TEST(fourier)
 
 /* ---- what is refused ---- */
 
+/* Shapes of floats, or, after an i, of integers. */
 static void refused(const char *type, const char *shapes, const char *attrs, const char *why)
 {
 	struct call c = {.n = 0};
@@ -440,9 +448,12 @@ static void refused(const char *type, const char *shapes, const char *attrs, con
 	char *save = NULL, *text = arena_strdup(&c.a, shapes);
 	mk_start(&c.k, 25, 16);
 	for (char *w = strtok_r(text, "|", &save); w; w = strtok_r(NULL, "|", &save)) {
-		int64_t d[4];
-		int rank = sscanf(w, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, d, d + 1, d + 2, d + 3);
-		add_input(&c, rank > 0, DT_F32, rank < 0 ? 0 : rank, d);
+		int64_t d[5];
+		enum dtype t = *w == 'i' ? DT_I64 : DT_F32;
+		w += t == DT_I64;
+		int rank = sscanf(w, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, d, d + 1,
+				  d + 2, d + 3, d + 4);
+		add_input(&c, rank > 0, t, rank < 0 ? 0 : rank, d);
 	}
 	Onnx__NodeProto *n = mk_node(&c.k, type, c.in, "y");
 	int64_t v;
@@ -472,15 +483,114 @@ TEST(refuses)
 	refused("Attention", "1 1 2 2|1 1 2 2|1 1 2 2", "qk_matmul_output_mode=4", "not 0 to 3");
 	refused("Attention", "1 1 2 2|1 1 2 2|1 1 2 2", "causal=1", "attribute 'causal'");
 	refused("Attention", "1 1 99999 1|1 1 99999 1|1 1 99999 1", "is_causal=1", "too large");
+	refused("Attention", "1 1 0 0|1 1 268435456 0|1 1 268435456 0|-|-|-|i1", "", "too large");
+	refused("Attention", "i1 1 2 2|i1 1 2 2|i1 1 2 2", "", "of type i64");
+	refused("Attention", "1 1 2 2|1 1 2 2|1 1 2 2|-|-|-|i2", "", "the batch's size");
+	refused("Attention", "1 1 2 2|1 1 2 2|1 1 2 2|-|1 1 1 2|1 1 1 2|i1", "", "both nonpad_kv_seqlen");
+	refused("Attention", "1 1 2 2|1 1 2 2|1 1 2 2|1 1 1 2 2", "", "rank above 4");
+	refused("RotaryEmbedding", "1 1 2 2|1 2 2|1 2 2", "", "do not fit");
+	refused("RotaryEmbedding", "1 1 2 2|1 2 1|1 1 2", "", "do not fit");
+	refused("RotaryEmbedding", "2 1 3 2|3 2 1|3 2 1", "", "do not fit");
+	refused("RotaryEmbedding", "1 1 2 4|5 1|5 1|i1 2", "", "do not fit");
+	refused("RotaryEmbedding", "2 1 3 2|5 1|5 1|i3 2", "", "do not fit");
 	refused("RotaryEmbedding", "1 1 2 3|1 2 1|1 2 1", "", "not an even number");
 	refused("RotaryEmbedding", "1 2 4|1 2 1|1 2 1", "num_heads=3", "num_heads does not divide");
 	refused("RotaryEmbedding", "1 1 2 2|2 1|2 1", "", "not of rank 2");
 	refused("DFT", "2 3", "", "1 or 2 parts");
 	refused("DFT", "1 2 1|1", "", "length");
 	refused("DFT", "90000 1", "", "too large");
+	refused("DFT", "i4 1", "", "of type i64");
+	refused("STFT", "i1 2 1|i1", "", "of type i64");
 	refused("DFT", "4 2", "inverse=1 onesided=1", "not supported");
 	refused("STFT", "1 2 1|1", "", "frame_step");
 	refused("MeanVarianceNormalization", "2 2", "", "axis");
+}
+
+TEST(more_axes_than_a_tensor_has)
+{
+	struct call c = {.n = 0};
+	struct graph *g;
+	mk_start(&c.k, 13, 8);
+	add_input(&c, true, DT_F32, 2, (int64_t[]){2, 2});
+	mk_attr_ints(&c.k, mk_node(&c.k, "MeanVarianceNormalization", c.in, "y"), "axes", 9,
+		     (int64_t[]){0, 1, 0, 1, 0, 1, 0, 1, 0});
+	mk_output(&c.k, "y");
+	CHECK_FAILS(mk_import(&c.k, NULL, &none, &g), E_CORRUPT, "too many axes");
+	arena_free(&c.a);
+}
+
+TEST(operators_of_later_opsets)
+{
+	static const char *const rows[][2] = {{"Attention", "opset 23 or later"},
+					      {"RotaryEmbedding", "opset 23 or later"},
+					      {"DFT", "opset 17 or later"}};
+	for (int i = 0; i < 3; i++) {
+		struct onnx_maker k;
+		struct graph *g;
+		mk_start(&k, 16, 8);
+		mk_input(&k, "x", 1, "1 2 3");
+		mk_node(&k, rows[i][0], "x x x", "y");
+		mk_output(&k, "y");
+		CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_UNSUPPORTED, rows[i][1]);
+	}
+}
+
+/* ---- constants that are made ---- */
+
+/* Nodes that need equal masks share one, also when there are others between them. */
+TEST(masks_are_shared)
+{
+	enum { NODES = 12, S = 5, T = 7 };
+	for (int lengths = 0; lengths < 2; lengths++) {
+		struct onnx_maker k;
+		struct graph *g;
+		int found = 0;
+		mk_start(&k, 25, NODES + 1);
+		mk_input(&k, "q", 1, "1 1 5 2");
+		mk_input(&k, "k", 1, "1 1 7 2");
+		mk_input(&k, "n", 7, "1");
+		for (int i = 0; i < NODES; i++) {
+			const char *y = arena_printf(&k.a, "y%d", i);
+			Onnx__NodeProto *n = mk_node(&k, "Attention", lengths ? "q k k - - - n" : "q k k", y);
+			mk_attr_int(&k, n, "is_causal", 1);
+			if (i % 2 && !lengths)
+				mk_attr_int(&k, n, "left_window_size", 2);
+			mk_output(&k, y);
+		}
+		REQUIRE_OK(mk_import(&k, NULL, &none, &g));
+		for (int v = 0; v < g->nvalues; v++)
+			found += g->value[v].t.data && g->value[v].producer < 0 &&
+				 shape_equal(&g->value[v].t.shape, &(struct shape){2, {S, T}});
+		CHECK(found == 2 - lengths);
+		graph_free(g);
+	}
+}
+
+static void make_transforms(struct onnx_maker *k, int n, const char *size)
+{
+	mk_start(k, 17, 8);
+	mk_input(k, "x", 1, arena_printf(&k->a, "1 %s 1", size));
+	for (int i = 0; i < n; i++) {
+		const char *y = arena_printf(&k->a, "y%d", i);
+		mk_attr_int(k, mk_node(k, "DFT", "x", y), "onesided", 1);
+		mk_output(k, y);
+	}
+}
+
+/* All nodes together have one limit, and the making of a constant ends with the time. */
+TEST(constants_are_limited)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	if (test_share() > 1)
+		SKIP("large constants take too long here");
+	make_transforms(&k, 4, "6000"); /* of 137 MiB each */
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_UNSUPPORTED, "over 384 MiB of made constants");
+	struct until until = {.clock = &clock_real, .end_ns = clock_now(&clock_real) + 20 * NS_PER_MS};
+	make_transforms(&k, 1, "9000");
+	until_set(&until);
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_TIMEOUT, "time is over");
+	until_set(NULL);
 }
 
 TEST_MAIN
