@@ -135,7 +135,8 @@ static int eval_gather(struct opctx *c)
 /* A NaN remains. */
 static double reduced(int how, double a, double b)
 {
-	return how == R_ADD ? a + b : how == R_MUL ? a * b : a != a || (how == R_MAX) == (a > b) ? a : b;
+	bool stays = a != a || (how == R_MAX ? a > b : a < b);
+	return how == R_ADD ? a + b : how == R_MUL ? a * b : stays ? a : b;
 }
 
 /* Integers wrap. */
