@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BYTES = 384 << 20, MOST_WAVES = 1 << 26 }; /* of all constants that are made here */
+enum {
+	MOST_BYTES = 384 << 20, /* of all constants that are made here for one import */
+	MOST_WAVES = 1 << 26,   /* elements that DFT and STFT take */
+};
 
 /* Nodes being made. After an error nothing is added, and values are 0. */
 struct making {
@@ -94,7 +97,7 @@ static int ints(struct making *m, int n, const int64_t *d)
 
 typedef double element(const void *of, int64_t i);
 
-/* A tensor whose element i is at(of, i). */
+/* A tensor whose element i is at(of, i). It counts against MOST_BYTES, and filling it ends with the time. */
 static struct tensor filled(struct making *m, struct arena *a, struct shape s, enum dtype type, element *at,
 			    const void *of)
 {
