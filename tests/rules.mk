@@ -150,12 +150,16 @@ deb-test:
 	@rm -f $(DEB_RESULTS)
 	$(AGAIN) -s -k $(DEB_RESULTS) || true
 	@sh tests/sh/test.sh sum $(DEB_RESULTS)
+# Says which packages are tested: they may be older than the sources. $(1): folder; $(2): what makes new ones.
+DEB_AGE = for p in $(1)/hone_*.deb; do echo "deb-test: $(1) has $$(dpkg-deb -f $$p Version 2>/dev/null || echo ?), made on $$(date -r $$p '+%F %H:%M'); remove $(1), or run $(2), for new ones"; break; done
 .PHONY: deb-made deb-made-arm64 deb-made-armhf
 deb-made:
 	@+[ -n "$$(ls $(B)/deb/*.deb 2>/dev/null)" ] || $(MAKE) --no-print-directory -s deb >$(B)/deb.log 2>&1 || { tail -n 5 $(B)/deb.log; exit 1; }
+	@$(call DEB_AGE,$(B)/deb,make deb)
 deb-made-arm64 deb-made-armhf: deb-made-%:
 	@+[ -n "$$(ls build-generic-$*/deb/*.deb 2>/dev/null)" ] || { $(MAKE) --no-print-directory -s BOARD=generic-$* B=build-generic-$* sysroot && \
 		$(MAKE) --no-print-directory -s BOARD=generic-$* B=build-generic-$* deb; } >$(B)/deb-$*.log 2>&1 || { tail -n 5 $(B)/deb-$*.log; exit 1; }
+	@$(call DEB_AGE,build-generic-$*/deb,make deb BOARD=generic-$*)
 $(B)/results/deb-$(DEB_HERE): deb-made
 	@TEST_S=7200 sh tests/sh/test.sh run $@ sh tests/sh/deb.sh $(B) $(B)/deb
 $(patsubst %,$(B)/results/deb-%,$(filter-out $(DEB_HERE),$(CROSSED))): $(B)/results/deb-%: deb-made-%

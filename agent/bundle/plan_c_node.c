@@ -224,6 +224,7 @@ bool plan_c_has_form(const struct graph *g, int node)
 	struct arena a = {0};
 	const struct node *n = &g->node[node];
 	const struct opctx x = {.node = n,
+				.code = n->op->rows[n->row].code,
 				.opset = n->opset,
 				.arena = &a,
 				.nin = n->nin,

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,13 +20,18 @@
 
 enum { NOT_STARTED = 127, MOST_SAID = 64 << 10 /* bytes of a program's words that are kept */ };
 
-/* Starts the program with one of its outputs in the pipe, and nothing in the other. */
+/* Starts the program with one of its outputs in the pipe, and nothing in the other. It ends when this process
+ * ends. */
 static pid_t start(const char *const argv[], int output, int to)
 {
 	fflush(NULL);
+	const pid_t parent = getpid();
 	pid_t pid = fork();
 	if (pid != 0)
 		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(NOT_STARTED);
 	int null = open("/dev/null", O_WRONLY);
 	if (null >= 0 && dup2(null, STDOUT_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0 &&
 	    dup2(to, output) >= 0)
@@ -101,7 +107,7 @@ static void add_reason(const char *said, struct buf *why)
 	add_with_lines(*line ? line : "hone could not read it", why);
 }
 
-static int import(const char *program, const struct conf_model *m, const char *const more[4],
+static int import(const char *program, const struct conf_model *m, const char *const more[4], int64_t wait_ns,
 		  struct buf *said, int *status)
 {
 	const char *argv[9 + 2 * CONF_SHAPES] = {program, "tasks", m->path, "-q"};
@@ -112,20 +118,20 @@ static int import(const char *program, const struct conf_model *m, const char *c
 	}
 	for (int i = 0; i < 4 && more[i]; i++)
 		argv[n++] = more[i];
-	return ask(argv, STDERR_FILENO, INT64_MAX, said, status);
+	return ask(argv, STDERR_FILENO, wait_ns, said, status);
 }
 
-int examine_model(const char *program, const struct conf_model *m, struct buf *why)
+int examine_model(const char *program, const struct conf_model *m, int64_t wait_ns, struct buf *why)
 {
 	static const char *const nothing[4] = {NULL};
 	struct buf said = {0};
-	int status = 0, rc = import(program, m, nothing, &said, &status);
+	int status = 0, rc = import(program, m, nothing, wait_ns, &said, &status);
 	if (rc >= 0 && WIFSIGNALED(status))
 		buf_printf(why, "hone ended with signal %d while it read the model", WTERMSIG(status));
 	else if (rc >= 0 && WEXITSTATUS(status) != 0)
 		add_reason(buf_str(&said), why);
 	buf_free(&said);
-	return rc < 0 ? fail(E_IO, "%s; models were not examined", err_text()) : E_OK;
+	return rc < 0 ? fail(rc, "%s; models were not examined", err_text()) : E_OK;
 }
 
 bool examine_needs_examples(const char *program, const struct conf_model *m, const char *cache)
@@ -134,7 +140,7 @@ bool examine_needs_examples(const char *program, const struct conf_model *m, con
 	const char *const more[4] = {"--level", level_name((int)m->level), there ? "--cache" : NULL, cache};
 	struct buf said = {0};
 	int status = 0;
-	bool needs = import(program, m, more, &said, &status) >= 0 && WIFEXITED(status) &&
+	bool needs = import(program, m, more, INT64_MAX, &said, &status) >= 0 && WIFEXITED(status) &&
 		     WEXITSTATUS(status) == 1 && strstr(buf_str(&said), NEEDS_EXAMPLES);
 	buf_free(&said);
 	return needs;

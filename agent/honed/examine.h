@@ -12,8 +12,10 @@
 #define HELP_OF_HONE " (see `hone "
 
 /* Appends to `why` what is wrong with the model, one line without its end; nothing if it is good. E_IO: the
- * program cannot be started. */
-int examine_model(const char *program, const struct conf_model *m, struct buf *why) MUST_CHECK;
+ * program cannot be started; E_TIMEOUT: it did not end in wait_ns (INT64_MAX: it may take any time), and was
+ * killed. */
+int examine_model(const char *program, const struct conf_model *m, int64_t wait_ns,
+		  struct buf *why) MUST_CHECK;
 /* Whether the level of a model (LEVEL_INT8) needs examples of inputs, as the cache has no recipe of it.
  * cache: a folder, which may be missing. False also if that cannot be found out, which examine_model
  * explains. */

@@ -534,8 +534,8 @@ void job_gone(struct honed *h, struct honed_job *j)
 	job_settle(h, j);
 }
 
-/* Logs what a job found: its own times, where the status has the model's first time. A job that ends early may have timed the network once or not at all, and may not
- * know what more search promises. */
+/* Logs the times of this box; the status shows the model's first time. A job that ends early may have timed
+ * the network once or not at all, and may not know what more search promises. */
 static void log_done(struct honed *h, const struct honed_job *j, const struct request *r)
 {
 	char times[160], missing[48] = "", promise[96] = "", processor[96] = "";

@@ -457,6 +457,7 @@ int loop_run(struct loop *l)
 	loop_models_look(l);
 	loop_tell(l, &(struct honed_event){.kind = HE_START, .nmodels = l->conf->nmodels, .model = l->model});
 	if (!l->over) {
+		loop_reap(l); /* the examiner may have ended before loop_open */
 		loop_watch(l);
 		loop_inhibited(l); /* for what changed since the first look */
 		l->models_ns = l->conf->nmodels ? loop_now() : NEVER;

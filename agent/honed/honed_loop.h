@@ -96,6 +96,7 @@ struct loop {
 	size_t lines_bytes;  /* of incomplete lines, of all clients */
 	size_t coming_bytes; /* of payloads that are arriving */
 
+	pid_t examiner; /* child that examines models at the start; <= 0: none */
 	struct loop_job job[HONED_JOBS];
 	struct loop_pids tree;
 	int64_t tree_ns, processes_ns, busy_ns, total_ns; /* at the last look */
@@ -147,6 +148,9 @@ void loop_clients_close(struct loop *l);
 void loop_start(struct loop *l, const struct honed_action *a);
 void loop_signal(struct loop *l, int job, int sig);
 void loop_reap(struct loop *l);
+/* In a child of `parent`, which is honed: closes what honed has open (a restarted honed would find its socket
+ * and its lock taken), ends when honed ends, and takes the priority and the limits of a job. */
+void loop_confine(pid_t parent, int64_t memory_bytes);
 /* true: it was a job's; HE_GONE is sent when the job has ended */
 bool loop_job_eof(struct loop *l, int client);
 void loop_jobs_late(struct loop *l, int64_t now_ns);

@@ -127,6 +127,16 @@ static void limit(int64_t memory_bytes)
 	}
 }
 
+void loop_confine(pid_t parent, int64_t memory_bytes)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
+	close_from(STDERR_FILENO + 1);
+	step_back(IDLE_NICE);
+	limit(memory_bytes);
+}
+
 static bool place(int control, int words)
 {
 	control = fcntl(control, F_DUPFD, 16);
@@ -431,6 +441,8 @@ static void reap(struct loop *l, struct loop_job *j)
 
 void loop_reap(struct loop *l)
 {
+	if (l->examiner > 0 && waitpid(l->examiner, NULL, WNOHANG) != 0)
+		l->examiner = 0;
 	for (int i = 0; i < HONED_JOBS; i++)
 		if (l->job[i].number && l->job[i].pid > 0)
 			reap(l, &l->job[i]);

@@ -17,13 +17,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char usage[] =
@@ -56,6 +54,8 @@ static const char usage[] =
 
 /* hone devices ends drivers that do not answer, before this */
 #define DEVICES_NS (30 * NS_PER_S)
+/* The models of a start are examined within this time. */
+#define EXAMINE_NS (60 * NS_PER_S)
 
 struct words {
 	struct loop_options o; /* conf NULL: CONF_FILE, which may be missing */
@@ -263,41 +263,67 @@ static bool is_first(const struct conf *c, int i)
 	return !i || strcmp(c->model[i].name, c->model[i - 1].name) != 0;
 }
 
-/* Runs in a process of its own, which must not hold what this honed has open: a restarted one would find its
- * socket and its lock taken. */
-static void examine_all(const struct loop *l)
+static bool has_mark(const struct marks *m, struct key k)
 {
-	enum { MOST_OPEN = 256 }; /* there are few so far */
-	const struct sched_param none = {0};
-	for (int fd = 3; fd < MOST_OPEN; fd++)
-		close(fd);
-	(void)!setpriority(PRIO_PROCESS, 0, 19);
-	(void)!sched_setscheduler(0, SCHED_IDLE, &none);
+	for (int i = 0; i < m->n; i++)
+		if (key_equal(m->model[i].model, k))
+			return true;
+	return false;
+}
+
+/* Whether the start examines it: its file can be read, and honed knows nothing yet of this file. */
+static bool is_new(const struct loop *l, int i, const struct marks *known)
+{
+	return i < HONED_MODELS && is_first(l->conf, i) && !l->model[i].refused &&
+	       !has_mark(known, l->model[i].key);
+}
+
+/* Runs in a process of its own. */
+static void examine_all(const struct loop *l, const struct marks *known)
+{
+	const int64_t end_ns = clock_now(&clock_real) + EXAMINE_NS;
 	for (int i = 0; i < l->conf->nmodels; i++) {
 		const struct conf_model *m = &l->conf->model[i];
 		struct buf why = {0};
-		if (is_first(l->conf, i) && access(m->path, R_OK) == 0 &&
-		    examine_model(l->o.job, m, &why) >= 0 && why.n)
+		int64_t left_ns = end_ns - clock_now(&clock_real);
+		int rc = is_new(l, i, known) ? examine_model(l->o.job, m, left_ns, &why) : E_OK;
+		if (rc >= 0 && why.n)
 			log_error("%s:%d: model %s: %s", m->file, m->line, m->name, buf_str(&why));
 		buf_free(&why);
+		if (rc < 0) {
+			log_more("honed: %s:%d: model %s: %s", m->file, m->line, m->name, err_text());
+			return;
+		}
 	}
 }
 
-/* Names models of which this honed knows nothing yet and that it cannot tune, as one without the shape that
- * it needs. Their jobs would find the same, but not before the machine is idle. Nobody waits for it. */
-static void examine_new(const struct loop *l, const struct marks *known)
+/* A job may have as much (agent/honed/honed_jobs.c). */
+static int64_t memory_of_child(const struct loop *l)
 {
-	if (l->o.box || known->n >= l->conf->nmodels)
+	return l->conf->job_memory_bytes > 0 ? l->conf->job_memory_bytes
+					     : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+}
+
+/* Names the models that no job could tune, as one without the shape that it needs, before the machine is
+ * idle. It examines only files that have no mark: honed marks all of its models as soon as it has tuned one.
+ * A child imports them, with the limits of a job. honed does not wait for it, and it ends after EXAMINE_NS,
+ * or when honed ends. */
+static void examine_new(struct loop *l, const struct marks *known)
+{
+	bool any = false;
+	loop_models_look(l);
+	for (int i = 0; i < l->conf->nmodels && !any; i++)
+		any = is_new(l, i, known);
+	if (l->o.box || !any)
 		return;
 	fflush(NULL);
-	pid_t pid = fork();
-	if (pid == 0) {
-		if (fork() == 0)
-			examine_all(l);
-		_exit(0); /* the first child at once, so that init inherits the second */
+	const pid_t parent = getpid();
+	l->examiner = fork();
+	if (l->examiner == 0) {
+		loop_confine(parent, memory_of_child(l));
+		examine_all(l, known);
+		_exit(0);
 	}
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
 }
 
 /* The error names the first mistake of the configuration alone. */
@@ -349,7 +375,7 @@ static const char *fault_of(const struct loop *l, int i, struct buf *why)
 {
 	if (l->model[i].refused)
 		return l->model[i].refused;
-	if (examine_model(l->o.job, &l->conf->model[i], why) < 0)
+	if (examine_model(l->o.job, &l->conf->model[i], INT64_MAX, why) < 0)
 		log_error("%s", err_text());
 	return why->n ? buf_str(why) : NULL;
 }

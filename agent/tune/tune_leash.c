@@ -115,13 +115,6 @@ void tune_say_progress(struct session *s, const struct job_progress *p)
 	leash_say(s->store.leash, &r);
 }
 
-void tune_say_recipe(struct session *s)
-{
-	if (s->o->level == LEVEL_INT8 && leash_held(s->store.leash))
-		leash_say(s->store.leash,
-			  &(struct request){.op = OP_PROGRESS, .key = recipe_key(s->model.graph)});
-}
-
 /* A job that ends before it knows its tasks reports one missing kernel, so that honed gives it another box.
  */
 #define NOT_KNOWN 1

@@ -191,7 +191,8 @@ int tune_leash_open(struct session *s) MUST_CHECK;
 int tune_cache_open(struct session *s) MUST_CHECK;
 
 /* tune_recipe.c: at level int8, keeps the recipe that is given, and quantises the model, which is as it was
- * imported, by that of the cache. */
+ * imported, by that of the cache. Tells honed which recipe the model needs: honed tries again when the cache
+ * gets it. */
 int tune_quantise(struct session *s) MUST_CHECK;
 
 /* tune_machine.c. Names the machine and the cache in the report: a box that is stopped at once reports them,
@@ -199,9 +200,6 @@ int tune_quantise(struct session *s) MUST_CHECK;
 int tune_machine_name(struct session *s) MUST_CHECK;
 /* Opens the cache, and learns the peaks, while no other job measures. */
 int tune_machine_open(struct session *s) MUST_CHECK;
-/* Tells honed, at level int8, which recipe the model needs, as it was imported. honed tries again when the
- * cache gets it. */
-void tune_say_recipe(struct session *s);
 void tune_say_progress(struct session *s, const struct job_progress *p);
 /* Sends the result of the box to honed. */
 void tune_say_done(struct session *s, const char *why); /* why nothing was tried; NULL: something was */

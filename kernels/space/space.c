@@ -17,8 +17,8 @@ static struct space *view_of(struct arena *a, const struct task *whole, const st
 	s->whole = whole;
 	s->t = view;
 	s->tg = *tg;
-	/* A32 takes every operand from a register, and LLVM loads several ahead: with all 16, 72 of 425
-	 * default schedules of 22 networks spill, and with 12 of them 10. */
+	/* A32 takes every operand from a register, and LLVM loads several ahead. With 16 registers 72 of 425
+	 * schedules spill, with 12 only 10. */
 	if (!strcmp(tg->isa, "armv7-neon"))
 		s->tg.regs = tg->regs * 3 / 4;
 	rules_ring(s);

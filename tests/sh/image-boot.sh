@@ -173,7 +173,6 @@ complete() { [ "$(tuned robot)" = 4 ] && ! grep -a complaint "$dir/said" | grep 
 field() { sed -n "s/.*end: $1.*/\\1/p" "$dir/said" | tr -d '\r'; } # with a group
 box_us() { echo $(($(field 'box [a-z]*, [0-9]* to \([0-9]*\)') - $(field 'box [a-z]*, \([0-9]*\) to'))); }
 box_first() { [ "$(field 'box.*, robot \([0-9]*\)')" -ge "$(field 'box [a-z]*, [0-9]* to \([0-9]*\)')" ]; }
-box_in_time() { box_us && [ "$(box_us)" -le $(($1 * 1000000 + 1000000)) ]; } # seconds; the kernel of this board may be slow to start and to end a process
 begins() { # kernels that the application had when it last ran; fresh: there are none yet
 	says 'early: m[01].onnx: tuned [0-2] of 2, right' 2 && case $1 in fresh) [ "$(tuned early)" = 0 ] ;; *) [ "$(tuned early)" -ge "$1" ] ;; esac
 }

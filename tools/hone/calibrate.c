@@ -5,6 +5,7 @@
 #include "platform/base/shell.h"
 #include "tools/hone/examples.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include "tools/hone/table.h"
 #include <math.h>
 #include <stdio.h>
@@ -156,12 +157,15 @@ static void former_words(const struct recipe *r, char out[96])
 		out[0] = 0;
 }
 
-void calibrate_former(const struct tune_report *r)
+void calibrate_former(const struct args *a, const struct tune_report *r)
 {
-	char former[96], most[32] = "";
+	char former[96], more[80] = "";
+	struct buf again = {0};
 	former_words(&r->former, former);
+	snprintf(more, sizeof more, " --level int8 --data DIR");
 	if (r->former.most > 0)
-		snprintf(most, sizeof most, " --error %.3g", r->former.most);
+		snprintf(more + strlen(more), sizeof more - strlen(more), " --error %.3g", r->former.most);
+	next_words(a, "tune", a->pos[0], more, NULL, &again);
 	if (r->recipe_stays)
 		table_say("int8: these examples leave no layer to quantise, so the cache's recipe stays%s; "
 			  "--error E "
@@ -170,10 +174,12 @@ void calibrate_former(const struct tune_report *r)
 	else if (r->recipe_replaced && r->recipe.quantised < r->former.quantised)
 		table_say("int8: this recipe, which quantises fewer layers, takes the place of another one "
 			  "that the "
-			  "cache had%s; to have that one again: --level int8 --data DIR%s, with its examples",
-			  former, most);
+			  "cache had%s; to have that one again, with DIR of its examples: "
+			  "%s",
+			  former, buf_str(&again));
 	else if (r->recipe_replaced)
 		table_say("int8: this recipe takes the place of another one that the cache had%s", former);
+	buf_free(&again);
 }
 
 json_t *calibrate_json(const struct recipe *r)

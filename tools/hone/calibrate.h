@@ -44,8 +44,8 @@ void calibrate_progress(void *ctx, const char *stage, int done, int of);
 void calibrate_warn(const struct args *a, const struct quantize_report *r);
 /* A recipe in words, a line; and as JSON. r->layers 0: nothing, and null. */
 void calibrate_words(const struct recipe *r);
-/* What became of another recipe that the cache had, and how to get it back. */
-void calibrate_former(const struct tune_report *r);
+/* What became of another recipe that the cache had, and how to get it back. a: of hone tune. */
+void calibrate_former(const struct args *a, const struct tune_report *r);
 json_t *calibrate_json(const struct recipe *r);
 /* For hone tune with --data: finds the recipe of the model, within --error if that is given. */
 int calibrate_recipe(const struct args *a, const struct target *t, int threads, struct arena *arena,

@@ -184,9 +184,7 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 		daemon_absent(h->socket, absent);
 		log_info("hone: %s", absent);
 	}
-	printf("%s%s\n",
-	       honed ? "honed tunes nothing" : "honed does not run; when it starts, it tunes nothing",
-	       buf_str(&b));
+	printf("%s%s\n", honed ? "honed tunes nothing" : "when honed starts, it tunes nothing", buf_str(&b));
 	fflush(stdout);
 	buf_free(&b);
 	log_info(ns ? "hone resume ends it earlier" : "hone resume ends it");

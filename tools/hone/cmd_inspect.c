@@ -180,7 +180,7 @@ static void print_tunable(const struct inspect *in)
 	else if (!in->nuntuned)
 		printf("Every operator has kernels that can be tuned.\n");
 	print_types("Without tuned kernels, in portable C:", in->untuned, in->nuntuned);
-	print_types("Without a form as C source, so hone compile --c refuses the model:", in->formless,
+	print_types("hone compile --c refuses the model, because it cannot write:", in->formless,
 		    in->nformless);
 }
 

@@ -309,15 +309,16 @@ const struct cmd cmd_status = {
     .usage = "[--watch] [--cache DIR]",
     .summary = "show what honed does and why, what the cache holds, and the wear of the flash",
     .details =
-	"The first line says what honed does, and why. Then come its models (first: the first time of this\n"
-	"file of the model, before_ms of --json; shorter times of the same kernels correct it until a slice was\n"
-	"undisturbed, and that slice corrects it last, while the journal has the times of each slice alone;\n"
-	"gain: the product of what each slice has gained since; now: first divided by gain, because times of two slices do not compare; now is marked ~, and gain is -, if no\n"
-	"slice was undisturbed yet, or if other programs disturbed a slice that gained, or it was cut short;\n"
-	"note: the processor alone is faster than a device), the gate, honed's jobs, its inhibits, the gains\n"
-	"over default schedules that the cache has, and the cache. Without a\n"
-	"daemon it shows what is known without one. --watch ends with Ctrl-C, survives a restart of the\n"
-	"daemon, and shows as many lines as the terminal has, the first ones first.\n\n"
+	"The first line says what honed does, and why. Then come its models, the gate, honed's jobs, its\n"
+	"inhibits, the gains over default schedules that the cache has, and the cache. Without a daemon it\n"
+	"shows what is known without one. --watch ends with Ctrl-C, survives a restart of the daemon, and\n"
+	"shows as many lines as the terminal has, the first ones first.\n\n"
+	"Of a model, first is the first time of its file, before_ms of --json. Shorter times of the same\n"
+	"kernels correct it until a slice was undisturbed; that slice corrects it last. The journal has the\n"
+	"times of each slice. gain is the product of what each slice has gained since. now is first divided\n"
+	"by gain, because the times of two slices do not compare. now is marked ~, and gain is -, if no\n"
+	"slice was undisturbed yet, or if a slice that gained was disturbed by other programs or cut short.\n"
+	"A note says so if the processor alone is faster than a device.\n\n"
 	"worn: bytes that this cache wrote over its life (whole blocks, without the file system's own\n"
 	"journal), as a share of what a card of the file system's size endures. If the eMMC reports its\n"
 	"own wear, that is shown too.",

@@ -193,19 +193,19 @@ static bool medians_mislead(const struct tune_report *r)
 	       faster_misled(&r->gain.faster, r->default_ms, r->after_ms);
 }
 
-static void quantised(const struct tune_options *o, const struct tune_report *r)
+static void quantised(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	calibrate_words(&r->recipe);
 	if (o->quantised_ns > 0)
 		table_say("int8: quantising took %.1f s before the box, which does not count them",
 			  (double)o->quantised_ns / 1e9);
-	calibrate_former(r);
+	calibrate_former(a, r);
 }
 
-static void network(const struct tune_options *o, const struct tune_report *r)
+static void network(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	char than[128];
-	quantised(o, r);
+	quantised(a, o, r);
 	whole_network(o, r);
 	snprintf(than, sizeof than, "before%s%s", before_words(o, r),
 		 r->interleaved ? "" : ", which was measured at another time");
@@ -364,7 +364,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (tried_nothing(r)) {
 		table_say("%s on %s: the box of %.1f s ended before any kernel was tried%s; no kernel was kept",
 			  model, r->target, r->budget_s,
-			  r->tasks ? "" : ", and before those of the cache were looked for");
+			  r->tasks ? "" : " and before the cache was searched");
 		if (r->before_ms > 0 || r->after_ms > 0)
 			printf("whole network: %.3f ms\n", r->after_ms > 0 ? r->after_ms : r->before_ms);
 		else
@@ -391,7 +391,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		table_say("nothing was tuned: the box ended before any kernel was tried");
 	if (r->untunable)
 		table_say(UNTUNABLE);
-	network(o, r);
+	network(a, o, r);
 	if (o->unkept)
 		printf("nothing was kept (--no-cache)\n");
 	else if (r->warning)
@@ -402,7 +402,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 static void report_replay(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	tune_table(r, a->color);
-	quantised(o, r);
+	quantised(a, o, r);
 	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", o->model,
 		  r->target, r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s,
 		  r->budget_s);

@@ -7,7 +7,7 @@
  *                                    or the one that the .pb names
  *   DIR/SUB/NAME.npy .pb .png .jpg   the same, by names of inputs
  *   DIR/input_0.pb ...               DIR is the only such folder; also with input_0.npy, if the model has
- * more inputs than one, or an output_0.npy lies there
+ *                                    more inputs than one, or an output_0.npy lies there
  *
  * Files that no rule names are ignored. */
 #ifndef TOOLS_EXAMPLES_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After a box at level int8: whether the same model is faster as floats, as far as the cache knows. Says what
- * an earlier box measured, so at another time: where it is faster, the user is told how to compare both. */
+/* After a box at level int8: whether the same model is faster as floats, as far as the cache knows. The time
+ * of the floats is that of an earlier box; where it is shorter, the user is told how to compare both. */
 #ifndef TOOLS_FLOATS_H
 #define TOOLS_FLOATS_H
 

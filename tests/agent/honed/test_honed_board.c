@@ -15,6 +15,9 @@ static const char script[] =
     "#!/bin/sh\n"
     "d=$(dirname \"$2\")\n"
     "echo \"$@\" >\"$d/args\"\n"
+    "case \"$1 $2\" in tasks*stall*) ls /proc/$$/fd >\"$d/fds\"\n"
+    "   cat /proc/$$/limits /proc/$$/oom_score_adj >\"$d/limits\"\n"
+    "   echo $$ >\"$d/pids.new\"; mv \"$d/pids.new\" \"$d/pids\"; exec sleep 1000 ;; esac\n"
     "case \"$1 $2\" in tasks*why* | tasks*long* | tasks*crash*) ;; tasks*) exit 0 ;; esac\n"
     "done='{\"op\":\"done\",\"trials\":5,\"before_ms\":2,\"after_ms\":1.5,\"promise\":0}'\n"
     "gain='{\"op\":\"done\",\"trials\":5,\"before_ms\":6,\"after_ms\":3,\"kept\":1,\"promise\":0.4}'\n"
@@ -589,31 +592,77 @@ TEST(free_sizes_are_asked_for_as_lines)
 	write_text(in_folder("lister"), "#!/bin/sh\necho 'hone: error: sizes: --shape a=1x3 --shape b=1x128 "
 					"--shape c=2 (see `hone tasks --help`)' >&2\nexit 1\n");
 	chmod(in_folder("lister"), 0755);
-	CHECK_OK(examine_model(in_folder("lister"), &m, &why));
+	CHECK_OK(examine_model(in_folder("lister"), &m, INT64_MAX, &why));
 	CHECK(!strcmp(buf_str(&why),
 		      "sizes: in honed.conf: shape = a=1x3 and shape = b=1x128 and shape = c=2"));
 	buf_free(&why);
+	unlink(in_folder("lister"));
+	write_text(in_folder("lister"), "#!/bin/sh\nsleep 20\n");
+	chmod(in_folder("lister"), 0755);
+	CHECK_FAILS(examine_model(in_folder("lister"), &m, NS_PER_S, &why), E_TIMEOUT, "did not end in 1 s");
+	CHECK(!why.n);
 }
 
-/* At its start honed names a model that no job could tune, though it may not tune yet: once, as it knows nothing
- * of the model. It needs no socket and no lock of honed's for that. */
+/* Waits until the file has the text so often; false: it has it less often, or more. */
+static bool has(const char *file, const char *part, int times)
+{
+	for (int i = 0; i < PATIENCE_MS && test_count(text_of(file), part) < times; i++)
+		usleep(1000);
+	return test_count(text_of(file), part) == times;
+}
+
+/* At its start honed names a model that no job could tune, though it may not tune yet, as long as it has no
+ * mark of the model's file. It needs no socket and no lock of honed's for that. */
 TEST(names_a_model_that_cannot_be_tuned_at_its_start)
 {
-	char conf[700];
+	static const char rest[] = "settle = 1s\nslice = 60s\nload = 100%\npressure = 100%\nmemory = 1M\n";
+	char models[400], conf[900];
 	hone();
 	end_honed(SIGTERM);
-	write_text(in_folder("why.onnx"), "x");
-	write_text(in_folder("good.onnx"), "x");
-	snprintf(conf, sizeof conf,
-		 "%s[model b]\npath = %s/good.onnx\n[model a]\npath = %s/why.onnx\n[model c]\npath = /no/c.onnx\n", idle,
+	unlink(in_folder("log"));
+	unlink(in_folder("state/marks"));
+	for (const char *const *name = (const char *const[]){"why.onnx", "why2.onnx", "good.onnx", NULL}; *name; name++)
+		write_text(in_folder(*name), "x");
+	snprintf(models, sizeof models,
+		 "[model b]\npath = %s/good.onnx\n[model a]\npath = %s/why.onnx\n[model c]\npath = /no/c.onnx\n",
 		 at, at);
+	snprintf(conf, sizeof conf, "[idle]\ntune = yes\n%s%s", rest, models);
+	const char *a = "honed.conf:10: model a: no operator Fly\n",
+		   *d = "honed.conf:14: model d: no operator Fly\n";
 	REQUIRE(up(conf));
-	const char *says = "honed.conf:6: model a: no operator Fly\n";
-	for (int i = 0; i < PATIENCE_MS && !strstr(text_of("log"), says); i++)
-		usleep(1000);
-	CHECK(strstr(text_of("log"), says) != NULL);
-	CHECK(!strstr(text_of("log"), "model b") && !strstr(text_of("log"), "honed.conf:8: model c"));
+	CHECK(has("log", a, 1));
+	CHECK(!strstr(text_of("log"), "honed.conf:8:") && !strstr(text_of("log"), "honed.conf:12: model c"));
+	CHECK(has("state/marks", "model ", 2)); /* b was tuned, so all have one */
+	/* Now only a new model is examined, which comes last. */
+	snprintf(conf, sizeof conf, "[idle]\ntune = no\n%s%s[model d]\npath = %s/why2.onnx\n", rest, models, at);
+	REQUIRE(up(conf));
+	CHECK(has("log", d, 1) && has("log", a, 1));
+	/* The marks are as many as the models, but not those of this file. */
+	write_text(in_folder("why.onnx"), "another");
+	snprintf(conf, sizeof conf, "[idle]\ntune = no\n%s%s", rest, models);
+	REQUIRE(up(conf));
+	CHECK(has("log", a, 2));
 	CHECK(end_honed(SIGTERM) == 0);
+}
+
+/* The child that examines models has the limits of a job, and ends with honed, as does what it started. */
+TEST(the_examiner_is_confined)
+{
+	char conf[512];
+	int pid = 0;
+	hone();
+	end_honed(SIGTERM);
+	unlink(in_folder("pids"));
+	write_text(in_folder("stall.onnx"), "x");
+	snprintf(conf, sizeof conf, "%s[limits]\nmemory = 300M\n[model a]\npath = %s/stall.onnx\n", idle, at);
+	REQUIRE(up(conf));
+	REQUIRE(appears("pids") && sscanf(text_of("pids"), "%d", &pid) == 1);
+	CHECK(SANITIZED || strstr(text_of("limits"), "Max data size             314572800 "));
+	CHECK(strstr(text_of("limits"), "Max core file size        0 ") && strstr(text_of("limits"), "\n900\n"));
+	CHECK(!strstr(text_of("fds"), "9\n"));
+	CHECK(served());
+	CHECK(end_honed(SIGTERM) == 0);
+	CHECK(is_dead(pid));
 }
 
 TEST(says_that_the_default_configuration_does_not_exist)

@@ -330,7 +330,7 @@ TEST(no_byte_of_a_tampering_worker_is_kept)
 		}
 	}
 	printf("%d workers apart, %d foreign winners\n", hired, crowned);
-	CHECK(test_share() > 1 || (hired > 500 && crowned > 100));
+	CHECK(hired * step > 500 && crowned * step > 100);
 }
 
 /* A candidate that wins and then dies, hangs or sends nonsense is replaced by one that runs. */

@@ -153,7 +153,7 @@ TEST(inspect_says_which_operators_have_no_form_in_c)
 				      types[i]));
 		json_decref(j);
 		CHECK_RUN(0, "inspect %s", model);
-		CHECK((strstr(cli_out, "so hone compile --c refuses the model: ") != NULL) == none);
+		CHECK((strstr(cli_out, "hone compile --c refuses the model, because it cannot write: ") != NULL) == none);
 		CHECK_RUN(none, "compile %s --c -o %s --threads 1 --cache %s", model, in_dir("c"),
 			  in_dir("cache"));
 		CHECK((strstr(cli_err, "no form in C") != NULL) == none);

@@ -287,9 +287,9 @@ TEST(tune_goes_on)
 		snprintf(folder, sizeof folder, "%s%d", in_dir("box"), (int)i);
 		CHECK(mkdir(folder, 0755) == 0);
 		lie_now("");
-			CHECK_OK(device_target("cuda:0", NULL, folder, &t));
+		CHECK_OK(device_target("cuda:0", NULL, folder, &t));
 		CHECK_OK(device_measure("cuda:0", NULL, folder, &t));
-			lie_now(cases[i].lie);
+		lie_now(cases[i].lie);
 		double start_s = test_now_s();
 		int status =
 		    hone("tune %s --device cuda:0 --budget %ds --cache %s", model(), cases[i].box_s, folder);
@@ -364,9 +364,9 @@ TEST(each_call_hangs_in_a_box)
 		snprintf(folder, sizeof folder, "%s%d", in_dir("hang"), i);
 		CHECK(mkdir(folder, 0755) == 0);
 		lie_now("");
-			CHECK_OK(device_target("cuda:0", NULL, folder, &t));
+		CHECK_OK(device_target("cuda:0", NULL, folder, &t));
 		CHECK_OK(device_measure("cuda:0", NULL, folder, &t));
-			snprintf(lie, sizeof lie, "hang %s@%d", calls[at], 1 + i * 5 % 30);
+		snprintf(lie, sizeof lie, "hang %s@%d", calls[at], 1 + i * 5 % 30);
 		lie_now(lie);
 		double start_s = test_now_s();
 		int status = hone("tune %s --device cuda:0 --budget 3s --cache %s", model(), folder);

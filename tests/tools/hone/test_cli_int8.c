@@ -454,6 +454,24 @@ static const char *uneven_examples(void)
 	return in_dir("uneven");
 }
 
+/* Adds a line to the cache's recipe that is neither a value nor a layer. Returns whether there was one. */
+static bool damage_recipe(void)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct blob old;
+	struct key *k;
+	if (cache_open(&c, cache, false, 0) < 0)
+		return false;
+	int n = cache_keys(c, CACHE_RECIPE, &a, &k);
+	bool there = n == 1 && cache_get(c, CACHE_RECIPE, k[0], &a, &old) >= 0;
+	const char *text = there ? arena_printf(&a, "%.*sx\n", (int)old.n, (const char *)old.p) : "";
+	there = there && cache_put(c, CACHE_RECIPE, k[0], text, strlen(text)) >= 0;
+	cache_close(c);
+	arena_free(&a);
+	return there;
+}
+
 /* A limit that was asked for holds, and the report says what it cost; examples that are no use cost nothing. */
 TEST(a_recipe_without_layers_replaces_a_good_one_only_if_asked)
 {
@@ -477,13 +495,20 @@ TEST(a_recipe_without_layers_replaces_a_good_one_only_if_asked)
 	CHECK_RUN(0, once, model, data, cache, "--error 1e-6");
 	CHECK_SAYS(cli_out, "int8: this recipe, which quantises fewer layers, takes the place of another one that the cache "
 			    "had (2 of 2 layers quantised, error ");
-	CHECK_SAYS(cli_out, "; to have that one again: --level int8 --data DIR --error 0.05, with its examples\n");
+	CHECK_SAYS(cli_out, "; to have that one again, with DIR of its examples: hone tune ");
+	CHECK_SAYS(cli_out, " --level int8 --data DIR --error 0.05 --budget 60s ");
 	CHECK(answers(cache, now) && !same(good, now));
 	CHECK_RUN(0, once, model, data, cache, "--error .05 --json");
 	j = parse_out();
 	CHECK(json_is_true(json_object_get(j, "recipe_replaced")));
 	json_decref(j);
 	CHECK(answers(cache, now) && same(good, now));
+	/* A damaged one does not stay, though its first lines are good. */
+	REQUIRE(damage_recipe());
+	CHECK_RUN(0, once, model, uneven, cache, "--json");
+	j = parse_out();
+	CHECK(json_is_false(json_object_get(j, "recipe_stays")) && json_is_true(json_object_get(j, "recipe_replaced")));
+	json_decref(j);
 }
 
 /* Lets the gain of floats that the cache has say another time. Returns whether there was one. */

@@ -32,8 +32,8 @@ TensorInfo = namedtuple("TensorInfo", "name dtype shape bytes")
 KernelInfo = namedtuple("KernelInfo", "name what origin flops bytes")
 _ModelInfo = namedtuple(
     "ModelInfo",
-    "tuned default fallback portable threads refreshed from_image load_ms weight_bytes tensor_bytes target remedy at_default "
-    "on_device device device_why",
+    "tuned default fallback portable threads refreshed from_image load_ms weight_bytes tensor_bytes target remedy "
+    "at_default on_device device device_why",
 )
 
 
@@ -138,9 +138,10 @@ class Handle:
         strict_device=False,
     ):
         """caches: a cache folder, or several (None: the user's, then honed's); one that is missing counts as empty, as it
-        may come later, and a CacheWarning names it once; threads: 0 for every core; exact: no kernel that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
-        prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
-        may be kept as f16; int8: models run as 8-bit integers, and hone tune MODEL --level int8 --data DIR must have seen
+        may come later, and a CacheWarning names it once; threads: 0 for every core; exact: no kernel that changes the
+        set of multiplications; pin: each thread stays on its core; keep_images: keep what a load prepares beside the
+        cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights may be kept as f16;
+        int8: models run as 8-bit integers, and hone tune MODEL --level int8 --data DIR must have seen
         examples of inputs for each of floats; half: products may be those of 16-bit floats; level: the same by one name,
         as --level of hone takes it: "exact", "fp32" (the default), "w16", "half", "half-sum" (on Arm, sums of products of
         16-bit floats are made in 16 bits, too) or "int8"; device: "opencl:0" or "cuda:0", as `hone devices` lists it, or "cpu" (None:
