@@ -184,7 +184,7 @@ static void instruction(struct reader *r, const char *p, const char *end)
 	const char *op = p;
 	while (p < end && *p != ' ' && *p != '\t' && *p != '\n')
 		p++;
-	const char *word = p, *comma = memchr(p, ',', (size_t)(end - p));
+	const char *word = p, *comma = p < end ? memchr(p, ',', (size_t)(end - p)) : NULL;
 	x->kind = kind_of(op, word, comma && memchr(comma, '%', (size_t)(end - comma)));
 	bool sets = x->kind != PTX_STORE && x->kind != PTX_BARRIER && x->kind != PTX_BRANCH;
 	x->ret = starts(op, word, "ret");
