@@ -28,23 +28,42 @@ static bool up(void)
 	return start_honed(conf, own("hone"));
 }
 
-/* Returns the first child of a process; 0: it has none. */
-static pid_t child_of(pid_t pid)
+/* Returns the first child of a process that has this name; NULL: any; 0: it has none. */
+static pid_t child_of(pid_t pid, const char *name)
 {
-	char path[64], text[64] = "";
+	char path[64], text[256] = "", comm[32];
 	snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
 	if (fd >= 0)
 		close(fd);
-	return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+	for (char *from = text, *end = text; n > 0; from = end) {
+		pid_t child = (pid_t)strtol(from, &end, 10);
+		if (end == from)
+			break;
+		snprintf(path, sizeof path, "/proc/%d/comm", (int)child);
+		FILE *f = fopen(path, "r");
+		bool is = f && fgets(comm, sizeof comm, f);
+		if (f)
+			fclose(f);
+		comm[is ? strcspn(comm, "\n") : 0] = 0;
+		if (is && (!name || !strcmp(comm, name)))
+			return child;
+	}
+	return 0;
+}
+
+/* honed's job, and not the process that examines new models when honed starts. */
+static pid_t job_of(pid_t daemon)
+{
+	return child_of(daemon, "hone");
 }
 
 /* Whether the job and the process that it started, which stands for a worker, are both stopped (or both
  * run). */
 static bool both_are(bool stopped)
 {
-	pid_t job = child_of(honed), worker = child_of(job);
+	pid_t job = job_of(honed), worker = child_of(job, NULL);
 	char j = state_of(job), w = state_of(worker);
 	return j != '?' && w != '?' && (j == 'T') == stopped && (w == 'T') == stopped;
 }
@@ -124,11 +143,11 @@ TEST(no_memory)
 {
 	REQUIRE(up());
 	REQUIRE(until(false));
-	pid_t job = child_of(honed);
+	pid_t job = job_of(honed);
 	sysroot_memory(&b, 4000, 20);
 	for (int i = 0; i < PATIENCE_MS && state_of(job) != '?'; i++)
 		usleep(1000);
-	CHECK(state_of(job) == '?' && !child_of(honed));
+	CHECK(state_of(job) == '?' && !job_of(honed));
 	CHECK(served());
 	sysroot_memory(&b, 4000, 3000);
 }
