@@ -224,7 +224,7 @@ TEST(the_table_has_the_chosen_candidate)
 			if (!(share > before))
 				break;
 			before = share;
-			marked += strstr(row, "[1]") && strstr(row, "[1]") < strchr(row, '\n');
+			marked += strstr(row, " * ") && strstr(row, " * ") < strchr(row, '\n');
 			row = strchr(row, '\n') + 1;
 		}
 		CHECK(rows == 6 && marked == (least ? 3 : 0));
