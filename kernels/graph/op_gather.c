@@ -9,7 +9,7 @@
 
 enum { I_GATHER, I_ELEMENTS, I_ND, I_SCATTER_ELEMENTS, I_SCATTER_ND };
 
-/* What becomes of an element that is updated: the values of "reduction", in their order. */
+/* How an update changes an element, as the attribute "reduction" says it: the numbers of its words below. */
 enum { R_NONE, R_ADD, R_MUL, R_MAX, R_MIN };
 #define REDUCTIONS "none add mul max min"
 

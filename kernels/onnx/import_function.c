@@ -45,7 +45,7 @@ static int input(const struct making *m, int k)
 	return m->rc >= 0 && k < m->f->nin ? m->f->in[k] : -1;
 }
 
-/* Of input k; of rank 0 if it is absent. Valid until a value is added. */
+/* Returns the shape of input k; an absent input has rank 0. It is valid until a value is added. */
 static const struct shape *shape_of(const struct making *m, int k)
 {
 	static const struct shape none;

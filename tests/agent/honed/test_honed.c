@@ -897,7 +897,7 @@ TEST(a_recipe_ends_the_pause_of_its_model)
 	}
 }
 
-/* Of a model that has its kernels from before honed started, no slice says which recipe it needs. */
+/* A model that had its kernels before honed started gets a slice: no slice has said which recipe it needs. */
 TEST(a_recipe_gives_a_served_model_a_slice)
 {
 	for (int of = 1; of <= 2; of++) {

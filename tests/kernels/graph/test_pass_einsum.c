@@ -135,7 +135,7 @@ TEST(products_of_matrices_become_matmul)
 	CHECK(products > n / 4);
 }
 
-/* What models are made of needs no copy of an operand in another order. */
+/* The pass copies no operand of the equations that models use most. */
 TEST(operands_in_the_order_of_products_stay_as_they_are)
 {
 	static const struct equation cases[] = {

@@ -185,7 +185,7 @@ TEST(loops_in_loops)
 	CHECK_FAILS(import_made(&k), E_UNSUPPORTED, "more than the limit of 65536 nodes");
 }
 
-/* What replaces a node of a body counts, too: about ten nodes for this one. */
+/* The limit counts the nodes that replace a node of a body, too: this one becomes about ten. */
 TEST(bodies_of_nodes_that_are_replaced)
 {
 	for (int trips = 1000; trips <= 20000; trips *= 20) {

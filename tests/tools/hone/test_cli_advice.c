@@ -135,7 +135,7 @@ TEST(a_model_that_cannot_be_tuned_gets_no_advice_to_tune)
 	}
 }
 
-/* What inspect says beforehand is what compile --c then does. */
+/* inspect names an operator exactly if compile --c refuses it. */
 TEST(inspect_says_which_operators_have_no_form_in_c)
 {
 	static const char *const types[] = {"Hardmax",         "ArgMax", "Identity", "Transpose",

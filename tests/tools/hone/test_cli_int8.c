@@ -533,7 +533,7 @@ static bool floats_took(double ms)
 	return there;
 }
 
-/* Where the same model was faster as floats, a box at int8 says so. */
+/* A box at int8 says that the same model was faster as floats. */
 TEST(integers_that_are_slower_than_floats)
 {
 	static const double took_ms[] = {1e-6, 1e6};

@@ -231,7 +231,7 @@ TEST(onnx_test_fails_without_its_data)
 	CHECK_SAYS(cli_out, "no output_0.pb, so there is nothing to compare");
 }
 
-/* Of several models, an error says which one it is about. */
+/* An error of a command with several models names the model that it is about. */
 TEST(errors_name_the_model)
 {
 	char odd[256], good[256];
