@@ -3,7 +3,7 @@
 # A part of board.sh, which says what it exports, runs parts at once and counts their results: board_part.sh KIND [ARGUMENT...].
 # The kinds are the functions part_KIND. Parts share the folder $dir, and each has a folder of its own, $own.
 # shellcheck disable=SC2154 # board.sh sets the variables
-own=$dir/own.$$ h=$build/hone box=${BOARD_BOX:-20s} net=$dir/steering.onnx
+own=$dir/own.$$ h=$build/hone box=${BOARD_BOX:-20s} net=$dir/steering.onnx limit_s=1500
 mkdir -p "$own" "$dir/none" || exit 1
 trap 'rm -rf "$own"' EXIT
 trap 'exit 1' INT TERM HUP
@@ -49,10 +49,15 @@ check() { # what, command...
 	[ -z "${TEST_TIMES:-}" ] || echo "$(($(date +%s) - start)) s ($(($(cpu_s) - used)) s of a processor)  $what" >>"$own/shown"
 	cat "$own/shown" # in one piece: others write, too
 }
+failed() { # status of what wrote $own/all
+	cat "$own/all"
+	[ "$1" != 124 ] || echo "no end within $limit_s s"
+	return 1
+}
 says() { # words, processor, command...
 	words=$1
 	shift
-	{ on "$@" >"$own/all" 2>&1 && grep -q -- "$words" "$own/all"; } || { cat "$own/all"; false; }
+	{ on "$@" >"$own/all" 2>&1 && grep -q -- "$words" "$own/all"; } || failed $?
 }
 tells() { # words, processor, command..., which may fail
 	words=$1
@@ -90,16 +95,16 @@ part_rounded() { # network
 	d=$HONE_DATA/models/$n
 	check "$n is quantised" on "$most" "$h" quantize "$d/model.onnx" --data "$d" --scan 0 -o "$own/$n.onnx"
 	for cpu in $most $least; do
-		check "$n of 8-bit integers on $cpu" says "^PASS" $cpu timeout 600 "$h" verify "$own/$n.onnx" --kernels default --cache "$dir/none"
+		check "$n of 8-bit integers on $cpu" says "^PASS" $cpu timeout $limit_s "$h" verify "$own/$n.onnx" --kernels default --cache "$dir/none"
 		if [ "$arch" = armhf ]; then # which has no instructions for 16-bit floats
 			check "hone tune says that there are no 16-bit floats on $cpu" tells "stay at 32 bits" $cpu "$h" tune "$d/model.onnx" \
 				--level half-sum --budget 5s --cache "$own/half-$cpu"
-			check "$n stays at 32 bits on $cpu" says "^levels of the kernels: [0-9]* fp32$" $cpu timeout 600 "$h" verify "$d/model.onnx" \
+			check "$n stays at 32 bits on $cpu" says "^levels of the kernels: [0-9]* fp32$" $cpu timeout $limit_s "$h" verify "$d/model.onnx" \
 				--level half-sum --kernels default --cache "$own/half-$cpu"
 			continue
 		fi
 		check "$n with 16-bit floats is tuned on $cpu" boxed $cpu "$h" tune "$d/model.onnx" --level half-sum --budget "$box" --cache "$own/half-$cpu"
-		check "$n with 16-bit floats on $cpu" says "^PASS" $cpu timeout 600 "$h" verify "$d/model.onnx" --level half-sum --kernels best --cache "$own/half-$cpu"
+		check "$n with 16-bit floats on $cpu" says "^PASS" $cpu timeout $limit_s "$h" verify "$d/model.onnx" --level half-sum --kernels best --cache "$own/half-$cpu"
 	done
 	[ "$n" != mnist_8 ] || stopping
 }
@@ -147,18 +152,18 @@ part_sums() { # networks
 		return
 	fi
 	HALVES=$* HALVES_CACHE=$own/halves HONE_WORKER=$(realpath "$build")/hone-worker \
-		check "kernels with sums of 16-bit floats are made on $most" says "^1 passed, 0 failed, 0 skipped" "$most" timeout 1200 "$halves"
+		check "kernels with sums of 16-bit floats are made on $most" says "^1 passed, 0 failed, 0 skipped" "$most" timeout $limit_s "$halves"
 	grep "^[a-z].* kernels with products of 16-bit" "$own/all" | sed 's/^/board: /'
 	for n; do
-		check "$n with sums of 16-bit floats on $most" says "^levels of the kernels: .*[1-9][0-9]* half-sum" "$most" timeout 600 "$h" verify \
+		check "$n with sums of 16-bit floats on $most" says "^levels of the kernels: .*[1-9][0-9]* half-sum" "$most" timeout $limit_s "$h" verify \
 			"$HONE_DATA/models/$n/model.onnx" --level half-sum --kernels best --cache "$own/halves"
 	done
 }
 part_model() { # network, processor
-	check "$1 on $2" says "^1 passed, 0 failed" "$2" timeout 600 "$h" onnx-test "$HONE_DATA/models/$1" --kernels default
+	check "$1 on $2" says "^1 passed, 0 failed" "$2" timeout $limit_s "$h" onnx-test "$HONE_DATA/models/$1" --kernels default
 }
 tested() { # program
-	on "$most" timeout 1200 "$1" >"$own/all" 2>&1 || { rc=$?; [ $rc != 124 ] || echo "no end within 1200 s"; cat "$own/all"; return $rc; }
+	on "$most" timeout $limit_s "$1" >"$own/all" 2>&1 || failed $?
 }
 # A test that was built for the board. What it leaves out it says, with its reason.
 part_test() { # its name
@@ -169,7 +174,7 @@ part_test() { # its name
 }
 filled() { # network
 	cp -r "$HONE_DATA/nets/$1" "$own/net" && chmod -R u+w "$own/net" && "$dir/fill" "$own/net" >"$own/all" &&
-		says "^1 passed, 0 failed" "$most" timeout 600 "$h" onnx-test "$own/net" --kernels default
+		says "^1 passed, 0 failed" "$most" timeout $limit_s "$h" onnx-test "$own/net" --kernels default
 }
 # Standard networks, which are stored without weights: each with its weights on one processor.
 part_standard() { # network
