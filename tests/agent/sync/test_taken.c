@@ -392,6 +392,8 @@ TEST(a_lie_costs_one_measurement)
 		open_board(&honest);
 		double good_ns = live(&honest, warm, 1 * NS_PER_S, NULL, NULL);
 		for (enum lie lie = 0; lie < LIES; lie++) {
+			if (test_share() > 1 && (int)lie % 2 != warm)
+				continue; /* of a share, each lie is told once */
 			struct buf lines = {0};
 			struct snapshot s = {0};
 			open_board(&b);
