@@ -75,9 +75,11 @@ else
 	nets=$(cd "$HONE_DATA/models" && ls -S -- */model.onnx | sed 's,/.*,,')
 	[ ! -f "$HONE_DATA/nets/fill.c" ] || cc -O2 -o "$dir/fill" "$HONE_DATA/nets/fill.c" || echo failed >>"$dir/results"
 fi
-# What takes more than 20 s of a processor, of arm64 and armhf alike.
-longest="ncnn_yolo-fastest-1.1 test_zoo test_tried test_window test_hostile test_crypto test_choices test_trajectory test_device_name
-	test_cache_faults test_trust"
+# What takes more than 25 s of an x86 server's processor.
+longest="yolox_nano_416 r3d_18 resnet50 test_job test_libhone_crowd test_share test_libhone ncnn_yolo-fastest-1.1 vit_tiny_patch16_224
+	cropfollow_nav resnet18 light_inception_v1 ncnn_googlenet test_taken test_llvm_emit test_tried test_hostile test_crypto test_zoo
+	ncnn_shufflenet ncnn_mobilenet_ssd test_choices light_shufflenet test_llvm_fuse efficientnet_lite0 super_resolution_core
+	test_task_bounds test_signed test_llvm_kernels test_strategy test_trajectory test_device_name ncnn_mobilenet test_apart_search"
 parts() {
 	for cpu in $cpus; do echo "steering $cpu"; done
 	for n in $rounded; do echo "rounded $n"; done
