@@ -57,7 +57,7 @@ struct plan_kernel {
 	 * " f16" for products of these. Flops and bytes are those of this form. */
 	const char *label;
 	bool w16;
-	enum dtype pairs; /* f16 or bf16, which it multiplies; DT_NONE: neither */
+	enum dtype pairs; /* f16 or bf16, which it multiplies; f32: TF32; DT_NONE: none */
 	enum kernel_origin origin;
 	bool at_default; /* FROM_CACHE, and the best schedule there is the default one */
 	enum kernel_why why;

@@ -42,13 +42,13 @@ static void count_weights(struct plan *p, const struct manifest *m, struct plan_
 		double elems = (double)shape_count(&w->src),
 		       read = w->winograd.m ? winograd_share(w->winograd.m).weights : 1;
 		k->bytes += (read * (w->f16 || w->bf16 ? 2 : 4) - 4) * elems;
-		k->w16 |= w->f16 && !m->f16_sums;
+		k->w16 |= w->f16 && m->sums != DT_F16;
 	}
 	k->pairs = code_pairs(m);
 	if (k->w16)
 		k->label = arena_printf(&p->a, "%s w16", k->label);
 	if (k->pairs)
-		k->label = arena_printf(&p->a, "%s %s", k->label, dtype_name(k->pairs));
+		k->label = arena_printf(&p->a, "%s %s", k->label, pairs_name(k->pairs));
 }
 
 /* Whether a node reads or writes bytes. */
