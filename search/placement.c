@@ -5,7 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDER = 8, WIDEST = 64 * PLACEMENT_BEAM /* beams, if a narrower one finds no placement */, DEAD_ENDS = 16 };
+enum {
+	WIDER = 8,
+	WIDEST = 64 * PLACEMENT_BEAM /* beams, if a narrower one finds no placement */,
+	DEAD_ENDS = 16
+};
 #define ROUNDING 1e-9 /* of sums of times */
 
 uint64_t place_hash(const int *piece, int n)
@@ -42,7 +46,8 @@ int place_try(struct place_best *b, const int *piece, int n, double *ns)
 		if (rc < 0)
 			return rc;
 		if (!(found >= 0) || isinf(found))
-			return fail(E_USAGE, "placement: the network was measured as %g ns, which is not a time",
+			return fail(E_USAGE,
+				    "placement: the network was measured as %g ns, which is not a time",
 				    found);
 	}
 	*ns = found;
@@ -177,8 +182,8 @@ static double cost_limit(const struct place_net *net)
 
 /* The best placement that uses other back ends for as few operators as can be. That is for those alone that
  * this one has no piece for, if it can; else each operator on another back end costs more than all else. */
-static int find_single(const struct place_net *net, int backend, const struct placement_search *s, struct arena *a,
-		       int *piece, int *n)
+static int find_single(const struct place_net *net, int backend, const struct placement_search *s,
+		       struct arena *a, int *piece, int *n)
 {
 	const struct placement_problem *p = net->p;
 	double *surcharge = arena_try(a, (size_t)p->npieces + 1, sizeof *surcharge);
@@ -195,7 +200,8 @@ static int find_single(const struct place_net *net, int backend, const struct pl
 		for (int k = 0; k < p->piece[i].nops; k++)
 			if (p->piece[i].backend != backend && own[p->piece[i].op[k]])
 				surcharge[i] = INFINITY;
-	struct place_dp how = {.surcharge_ns = surcharge, .beam = PLACEMENT_BEAM, .most_ns = INFINITY, .s = s};
+	struct place_dp how = {
+	    .surcharge_ns = surcharge, .beam = PLACEMENT_BEAM, .most_ns = INFINITY, .s = s};
 	int rc = place_dp(net, &how, piece, n, &exact);
 	if (rc)
 		return rc;
@@ -240,7 +246,8 @@ static void add_seed(struct seeds *x, struct place_best *b)
 	for (int k = 0; k < i; k++)
 		if (x->hash[k] == hash)
 			return;
-	if (!place_own(&b->cost, piece, n) || isinf(place_cost(&b->cost, false, piece, n, b->order, &ns, NULL)))
+	if (!place_own(&b->cost, piece, n) ||
+	    isinf(place_cost(&b->cost, false, piece, n, b->order, &ns, NULL)))
 		return;
 	for (; i && x->ns[i - 1] > ns; i--) {
 		memcpy(seed_at(x, b->net, i), seed_at(x, b->net, i - 1), row);
@@ -279,9 +286,10 @@ static int start_best(const struct place_net *net, const struct placement_search
 		      struct place_best *b)
 {
 	size_t nops = (size_t)net->p->nops;
-	*b = (struct place_best){.net = net, .s = s, .budget = s->evals > 0 ? s->evals : PLACEMENT_EVALS};
-	if (b->budget > PLACEMENT_MOST_EVALS)
-		b->budget = PLACEMENT_MOST_EVALS;
+	int fit = PLACEMENT_WORK / net->p->nops;
+	*b = (struct place_best){.net = net, .s = s, .budget = fit < PLACEMENT_EVALS ? fit : PLACEMENT_EVALS};
+	if (s->evals > 0)
+		b->budget = s->evals < PLACEMENT_MOST_EVALS ? s->evals : PLACEMENT_MOST_EVALS;
 	b->piece = arena_try(a, nops, sizeof(int));
 	b->order = arena_try(a, nops, sizeof(int));
 	return b->piece && b->order ? place_cost_new(net, a, &b->cost) : E_NOMEM;
@@ -311,10 +319,11 @@ static int second_level(struct place_best *b, struct seeds *x, struct arena *a, 
 static int not_found(bool exact)
 {
 	return fail(E_NOTFOUND,
-		    exact ? "placement: no set of measured pieces covers each operator once, with moves that "
-			    "can be made; give each operator a piece of its own on the fallback back end"
-			  : "placement: no legal placement was found; give each operator a piece of its own on "
-			    "the fallback back end");
+		    exact
+			? "placement: no set of measured pieces covers each operator once, with moves that "
+			  "can be made; give each operator a piece of its own on the fallback back end"
+			: "placement: no legal placement was found; give each operator a piece of its own on "
+			  "the fallback back end");
 }
 
 static void report(const struct place_best *b, bool exact, struct placement *out)
@@ -400,7 +409,8 @@ int placement_exhaustive(const struct placement_problem *p, const struct placeme
 	if (all < 0)
 		return all;
 	if (all > PLACEMENT_FEW)
-		return fail(E_UNSUPPORTED, "placement: more than %d sets of pieces cover the network; search them",
+		return fail(E_UNSUPPORTED,
+			    "placement: more than %d sets of pieces cover the network; search them",
 			    PLACEMENT_FEW);
 	b.budget = all + 1;
 	rc = try_all(&b, NULL, 0, a);
@@ -437,7 +447,8 @@ int placement_cost(const struct placement_problem *p, bool overlap, const int *p
 
 /* ---- what to measure ---- */
 
-/* Time that the incumbent spends in the operators of a piece; each operator has an equal share of its piece. */
+/* Time that the incumbent spends in the operators of a piece; each operator has an equal share of its piece.
+ */
 static double time_in(const struct place_net *net, const struct placement *x, int piece)
 {
 	double sum = 0;
@@ -453,8 +464,8 @@ static double time_in(const struct place_net *net, const struct placement *x, in
 
 /* Of the unmeasured pieces of a placement, the one that saves most for its price. now: incumbent, may have
  * none. */
-static int choose_piece(const struct place_net *net, const struct placement *hope, const struct placement *now,
-			const double *price_ns)
+static int choose_piece(const struct place_net *net, const struct placement *hope,
+			const struct placement *now, const double *price_ns)
 {
 	int best = -1;
 	double most = -INFINITY;
@@ -472,8 +483,8 @@ static int choose_piece(const struct place_net *net, const struct placement *hop
 	return best;
 }
 
-int placement_next(const struct placement_problem *p, const struct placement_search *s, const double *price_ns,
-		   struct arena *a, struct placement_ask *out)
+int placement_next(const struct placement_problem *p, const struct placement_search *s,
+		   const double *price_ns, struct arena *a, struct placement_ask *out)
 {
 	struct placement_search model = *s;
 	struct place_net net, measured;

@@ -16,9 +16,10 @@
  * counts. A device runs its pieces one at a time. Of the pieces whose inputs are written, the next is the one
  * that can start first; of those, the one with the longest path to the end of the network (times, launches
  * and moves); of those, the one with the lowest operator. The other schedule looks at the path first, then at
- * the start. Just before a piece, the moves that it needs and nobody made are made, in the order of its reads;
- * moves to the network's outputs are last. A move takes the time of the device that `mover` names, else of
- * one copy engine, which makes one move at a time beside all devices. Cost (b) is never more than cost (a).
+ * the start. Just before a piece, the moves that it needs and nobody made are made, in the order of its
+ * reads; moves to the network's outputs are last. A move takes the time of the device that `mover` names,
+ * else of one copy engine, which makes one move at a time beside all devices. Cost (b) is never more than
+ * cost (a).
  *
  * The search has two levels. First, dynamic programming in the order of the operators minimises cost (a). Its
  * state is the set of operators that are covered so far and the formats of the values that are still needed.
@@ -47,6 +48,8 @@ enum {
 	PLACEMENT_BEAM = 96,
 	PLACEMENT_FEW = 4096, /* as many as 12 pieces can have */
 	PLACEMENT_EVALS = 2000,
+	PLACEMENT_WORK =
+	    200000, /* operators x placements, if the caller gives no budget: 0.1 s on a fast core */
 	PLACEMENT_MOST_EVALS = 1 << 20,
 };
 #define PLACEMENT_MOST_NS 1e15 /* of a single time: 11 days */
@@ -78,7 +81,7 @@ struct placement_problem {
 	const struct placement_piece *piece;
 	const struct placement_port *input;  /* of the network, in the format in which it is given */
 	const struct placement_port *output; /* and in which it is wanted */
-	const double *launch_ns;	     /* per device */
+	const double *launch_ns;             /* per device */
 	/* Time to bring a value from one format to another one, >= 0; INFINITY: it cannot be done. */
 	double (*move_ns)(void *moves, int value, int from, int to);
 	void *moves;
@@ -88,16 +91,18 @@ struct placement_problem {
 struct placement {
 	int n;
 	const int *piece; /* in an order in which they can run */
-	double ns;	  /* the cost that was asked for */
+	double ns;        /* the cost that was asked for */
 	double alone_ns;  /* cost (a) */
 	bool exact;       /* no other placement costs less */
-	int evals;	/* placements whose cost was computed or measured; 0: the first level sufficed */
+	int evals;        /* placements whose cost was computed or measured; 0: the first level sufficed */
 };
 
 struct placement_search {
 	bool overlap; /* cost (b) */
 	uint64_t seed;
-	int evals;	       /* budget of placements of the second level; 0: PLACEMENT_EVALS */
+	/* Budget of placements of the second level. 0: PLACEMENT_EVALS, less for networks with many operators
+	 * (PLACEMENT_WORK). */
+	int evals;
 	bool (*over)(void *user); /* true: end with the best so far; may be NULL */
 	/* Measures the whole network, for times that do not add up; may be NULL. E_INFEASIBLE: this placement
 	 * cannot run. E_STOPPED, E_TIMEOUT: as if over; if nothing was measured, and for another error, the

@@ -19,7 +19,8 @@ int place_cost_new(const struct place_net *net, struct arena *a, struct place_co
 	c->ready = arena_try(a, nops, sizeof(int));
 	c->path = arena_try(a, nops, sizeof *c->path);
 	bool values = c->format && c->there && c->at;
-	return values && c->owner && c->waits && c->order && c->by_start && c->ready && c->path ? E_OK : E_NOMEM;
+	return values && c->owner && c->waits && c->order && c->by_start && c->ready && c->path ? E_OK
+												: E_NOMEM;
 }
 
 bool place_own(struct place_cost *c, const int *piece, int n)
@@ -213,7 +214,8 @@ static bool goes_before(const struct turn *a, const struct turn *b, bool by_path
 }
 
 /* Index in ready[] of the piece that runs next. */
-static int choose_next(struct place_cost *c, const struct lanes *l, const int *piece, int nready, bool by_path)
+static int choose_next(struct place_cost *c, const struct lanes *l, const int *piece, int nready,
+		       bool by_path)
 {
 	int best = -1;
 	struct turn best_turn = {0};
@@ -248,7 +250,8 @@ static double schedule(struct place_cost *c, const int *piece, int n, bool by_pa
 		double ns = start_of(c, &l, x, true) + c->net->piece[piece[i]].ns;
 		l.free_ns[x->device] = ns;
 		for (int k = 0; k < x->nwrites; k++)
-			c->at[(size_t)x->write[k].value * (size_t)p->nformats + (size_t)x->write[k].format] = ns;
+			c->at[(size_t)x->write[k].value * (size_t)p->nformats + (size_t)x->write[k].format] =
+			    ns;
 		end = ns > end ? ns : end;
 		c->order[done] = i;
 		c->ready[best] = c->ready[--nready];
@@ -284,7 +287,8 @@ double place_cost(struct place_cost *c, bool overlap, const int *piece, int n, i
 		sum += c->net->piece[piece[i]].ns;
 	sum += sum_moves(c, piece, n);
 	if (isinf(sum))
-		bad = "a value that is needed is not written, or cannot be moved to a format in which it is read";
+		bad = "a value that is needed is not written, or cannot be moved to a format in which it is "
+		      "read";
 	else if (!sort_pieces(c, piece, n))
 		bad = "pieces wait for each other";
 	if (why)

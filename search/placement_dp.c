@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dynamic programming over the operators in their order.
  *
- * Each step covers the first operator that is not covered, by a piece that begins there; so each set of pieces
- * is built in one way only. A state is a set of covered operators, the pieces among them that still wait for
- * operators that are not covered (most states have none; a set whose pieces wait for each other keeps them to
- * its end, and is dropped there), and the values that are still needed with their formats. States are kept
- * by their first uncovered operator, which rises with each step.
+ * Each step covers the first operator that is not covered, by a piece that begins there; so each set of
+ * pieces is built in one way only. A state is a set of covered operators, the pieces among them that still
+ * wait for operators that are not covered (most states have none; a set whose pieces wait for each other
+ * keeps them to its end, and is dropped there), and the values that are still needed with their formats.
+ * States are kept by their first uncovered operator, which rises with each step.
  *
  * A state is dropped if its cost with a lower bound of the rest is more than the caller's limit. The bound is
  * the sum over the uncovered operators of the least share of a piece, its time divided by its operators. */
@@ -43,7 +43,7 @@ struct dp {
 	struct bucket *bucket; /* per operator and the end */
 	struct trace *trace;
 	int ntraces, room;
-	double *share; /* per operator */
+	double *share;   /* per operator */
 	int *first_left; /* scratch: pieces of a state */
 	uint64_t *covered, *key;
 	bool exact;
@@ -229,7 +229,8 @@ static uint32_t hash_key(const uint64_t *key, int n)
 	return (uint32_t)(h >> 16);
 }
 
-static struct state **find_slot(const struct bucket *b, const uint64_t *key, int nkey, int nwaiting, uint32_t hash)
+static struct state **find_slot(const struct bucket *b, const uint64_t *key, int nkey, int nwaiting,
+				uint32_t hash)
 {
 	uint32_t mask = (uint32_t)b->nslots - 1, i = hash & mask;
 	while (b->slot[i]) {

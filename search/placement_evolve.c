@@ -2,17 +2,22 @@
 /* Evolution of placements. A child is a parent whose pieces in one part of the network are replaced: by
  * those of another parent, or by pieces of one back end where it has any. Operators that are then not covered
  * get the pieces that cost least with the moves to what is known, times a random factor. The population
- * keeps the best that were tried, each once. If costs are measured, several children are made and the one with
- * the least computed cost is measured. */
+ * keeps the best that were tried, each once. If costs are measured, several children are made and the one
+ * with the least computed cost is measured. */
 #include "search/placement_parts.h"
 #include "platform/base/rng.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { POPULATION = 32, TOURNAMENT = 3, CHILDREN = 8 /* per measured one */, FRUITLESS = 4 /* children per budget */ };
-#define NOISE 0.5    /* of a piece's cost, at most */
-#define CROSSED 0.5  /* share of children of two parents, as in Collage */
+enum {
+	POPULATION = 32,
+	TOURNAMENT = 3,
+	CHILDREN = 8 /* per measured one */,
+	FRUITLESS = 4 /* children per budget */
+};
+#define NOISE 0.5   /* of a piece's cost, at most */
+#define CROSSED 0.5 /* share of children of two parents, as in Collage */
 
 struct member {
 	int *piece, n;
@@ -25,11 +30,11 @@ struct evolution {
 	struct member of[POPULATION];
 	int n;
 	uint64_t *tried; /* hashes; 0: free */
-	size_t ntried;	 /* power of two */
+	size_t ntried;   /* power of two */
 	struct member child, pick;
-	int *owner;	       /* of the child in work, per operator: piece, -1: none */
+	int *owner;               /* of the child in work, per operator: piece, -1: none */
 	int *queue, *mark, stamp; /* operators of the region */
-	unsigned char *format; /* per value, of the child in work */
+	unsigned char *format;    /* per value, of the child in work */
 };
 
 /* false: it was tried before. */
@@ -82,8 +87,7 @@ static void own(struct evolution *e, int piece, int owner)
 	for (int k = 0; k < x->nops; k++)
 		e->owner[x->op[k]] = owner;
 	for (int k = 0; k < x->nwrites; k++)
-		e->format[x->write[k].value] =
-		    owner < 0 ? PLACE_NONE : (unsigned char)x->write[k].format;
+		e->format[x->write[k].value] = owner < 0 ? PLACE_NONE : (unsigned char)x->write[k].format;
 }
 
 static void own_all(struct evolution *e, const struct member *m)
@@ -155,7 +159,8 @@ static double cost_here(const struct evolution *e, int piece)
 		const struct place_value *v = &net->value[x->write[k].value];
 		for (int r = 0; r < v->nreaders; r++) {
 			int reader = e->owner[v->reader[r]];
-			int to = reader < 0 ? PLACE_NONE : reads_as(&net->p->piece[reader], x->write[k].value);
+			int to =
+			    reader < 0 ? PLACE_NONE : reads_as(&net->p->piece[reader], x->write[k].value);
 			if (to != PLACE_NONE)
 				ns += place_move(v, x->write[k].format, to);
 		}
@@ -175,7 +180,8 @@ static bool repair(struct evolution *e, int backend, int device)
 		bool preferred = false;
 		for (int k = net->begin_at[op]; k < net->begin_at[op + 1]; k++) {
 			int piece = net->begins[k];
-			bool liked = net->p->piece[piece].backend == backend || net->p->piece[piece].device == device;
+			bool liked =
+			    net->p->piece[piece].backend == backend || net->p->piece[piece].device == device;
 			if (!fits(e, &net->p->piece[piece]) || (preferred && !liked))
 				continue;
 			double ns = cost_here(e, piece) * (1 + NOISE * rng_unit(&e->rng));

@@ -10,7 +10,7 @@ struct maker {
 	struct place_net *net;
 	struct arena *a;
 	int *in_piece, *outside, *depends; /* per operator, value, operator: stamp of the piece in work */
-	int *reads_of;			   /* per value: how many operators read it */
+	int *reads_of;                     /* per value: how many operators read it */
 };
 
 static bool in_range(int x, int n)
@@ -48,12 +48,12 @@ static int check_counts(const struct placement_problem *p)
 	};
 	int rc = p->move_ns ? E_OK : fail(E_USAGE, "the price of moves is missing");
 	for (size_t i = 0; i < sizeof counts / sizeof *counts && rc >= 0; i++)
-		rc = check_count(counts[i].what, counts[i].n, counts[i].least, counts[i].most,
-				 counts[i].list);
+		rc =
+		    check_count(counts[i].what, counts[i].n, counts[i].least, counts[i].most, counts[i].list);
 	for (int d = 0; d < p->ndevices && rc >= 0; d++)
 		if (!is_time(p->launch_ns[d]))
-			rc = fail(E_USAGE, "launch time %g ns of device %d is not a time",
-				  p->launch_ns[d], d);
+			rc =
+			    fail(E_USAGE, "launch time %g ns of device %d is not a time", p->launch_ns[d], d);
 	for (int i = 0; i < p->nformats * p->nformats && p->mover && rc >= 0; i++)
 		if (p->mover[i] != -1 && !in_range(p->mover[i], p->ndevices))
 			rc = fail(E_USAGE, "there is no device %d to make moves", p->mover[i]);
@@ -96,8 +96,8 @@ static int add_op(struct maker *m, int op)
 		rc = check_count("writes of an operator", x->nwrites, 0, p->nvalues, x->write);
 	for (int i = 0; i < x->nreads && rc >= 0; i++) {
 		if (!in_range(x->read[i], p->nvalues))
-			return fail(E_USAGE, "operator %d reads value %d, which does not exist",
-				    op, x->read[i]);
+			return fail(E_USAGE, "operator %d reads value %d, which does not exist", op,
+				    x->read[i]);
 		const struct place_value *v = &m->net->value[x->read[i]];
 		if (v->writer < 0 && v->format == PLACE_NONE)
 			return fail(E_USAGE,
@@ -108,8 +108,8 @@ static int add_op(struct maker *m, int op)
 	}
 	for (int i = 0; i < x->nwrites && rc >= 0; i++) {
 		if (!in_range(x->write[i], p->nvalues))
-			return fail(E_USAGE, "operator %d writes value %d, which does not exist",
-				    op, x->write[i]);
+			return fail(E_USAGE, "operator %d writes value %d, which does not exist", op,
+				    x->write[i]);
 		struct place_value *v = &m->net->value[x->write[i]];
 		if (v->writer >= 0 || v->format != PLACE_NONE)
 			return fail(E_USAGE, "value %d is given twice, the second time by operator %d",
@@ -140,8 +140,7 @@ static int add_readers(struct maker *m)
 			return rc;
 		struct place_value *v = &m->net->value[p->output[i].value];
 		if (v->writer < 0 && v->format == PLACE_NONE)
-			return fail(E_USAGE, "nothing computes output %d, value %d", i,
-				    p->output[i].value);
+			return fail(E_USAGE, "nothing computes output %d, value %d", i, p->output[i].value);
 		v->want |= 1u << p->output[i].format;
 		v->to |= 1u << p->output[i].format;
 	}

@@ -20,18 +20,19 @@ struct place_value {
 
 struct place_piece {
 	const struct placement_piece *is;
-	double ns;	    /* with its launch */
-	int first;	    /* its lowest operator */
+	double ns;            /* with its launch */
+	int first;            /* its lowest operator */
 	const uint64_t *mask; /* bit k: operator first + k */
-	bool usable;	  /* measured or asked for, and what it does not write is not needed elsewhere */
+	bool usable;          /* measured or asked for, and what it does not write is not needed elsewhere */
 };
 
 struct place_net {
 	const struct placement_problem *p;
 	struct place_value *value;
 	struct place_piece *piece;
-	int words;	       /* of a mask */
-	int *begins, *begin_at; /* usable pieces, by first operator: begins[begin_at[op] .. begin_at[op + 1]) */
+	int words; /* of a mask */
+	int *begins,
+	    *begin_at; /* usable pieces, by first operator: begins[begin_at[op] .. begin_at[op + 1]) */
 };
 
 /* Checks a problem and makes its net. */
@@ -53,10 +54,10 @@ static inline double place_move(const struct place_value *v, int from, int to)
 /* Computes costs of sets of pieces that cover each operator once. */
 struct place_cost {
 	const struct place_net *net;
-	int *owner;	   /* per operator: index in the set, -1: not covered */
+	int *owner;            /* per operator: index in the set, -1: not covered */
 	unsigned char *format; /* per value: as it is written */
 	uint32_t *there;       /* per value: formats that it was moved to */
-	double *at;	    /* [values][formats]: when it is there */
+	double *at;            /* [values][formats]: when it is there */
 	int *waits, *order, *by_start, *ready;
 	double *path;
 };

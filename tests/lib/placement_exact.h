@@ -13,7 +13,7 @@
 enum { EXACT_VALUES = 136 };
 
 struct exact_state {
-	uint64_t covered; /* operators */
+	uint64_t covered;                 /* operators */
 	signed char format[EXACT_VALUES]; /* -1: not written, -2: no operator reads it any more */
 	unsigned char there[EXACT_VALUES];
 	double ns;
@@ -104,7 +104,8 @@ static inline void exact_apply(const struct world *w, const struct exact_sets *s
 				s->ns = INFINITY;
 		}
 	for (int v = 0; v < w->p.nvalues; v++)
-		if ((w->writer[v] < 0 || s->covered >> w->writer[v] & 1) && !(sets->readers[v] & ~s->covered)) {
+		if ((w->writer[v] < 0 || s->covered >> w->writer[v] & 1) &&
+		    !(sets->readers[v] & ~s->covered)) {
 			s->format[v] = -2;
 			s->there[v] = 0;
 		}

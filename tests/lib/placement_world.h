@@ -29,10 +29,10 @@ struct world {
 
 struct world_shape {
 	int nops, window, nbackends, nformats, ndevices, most_pieces, most_pattern;
-	double patterns;   /* patterns tried per operator */
+	double patterns;                                 /* patterns tried per operator */
 	double two_writes, two_reads, far, no_move, odd; /* probabilities */
-	bool simple;       /* only patterns whose inputs come from operators before all of theirs */
-	bool uniform;      /* each back end has one format and a piece for each operator */
+	bool simple;  /* only patterns whose inputs come from operators before all of theirs */
+	bool uniform; /* each back end has one format and a piece for each operator */
 };
 
 static inline double world_move(void *moves, int value, int from, int to)
@@ -64,7 +64,8 @@ static inline void world_graph(struct world *w, struct rng *r, const struct worl
 		for (int i = 0; i < want; i++) {
 			int window = chance(r, s->far) ? nvalues : s->window;
 			int back = 1 + (int)rng_below(r, (uint32_t)(window < nvalues ? window : nvalues));
-			/* The value that has no reader yet and is oldest, often: it keeps the graph connected. */
+			/* The value that has no reader yet and is oldest, often: it keeps the graph
+			 * connected. */
 			int v = nvalues - back;
 			for (int k = nvalues - s->window > 0 ? nvalues - s->window : 0; k < nvalues; k++)
 				if (!readers[k] && chance(r, 0.7)) {
@@ -77,7 +78,8 @@ static inline void world_graph(struct world *w, struct rng *r, const struct worl
 		for (int i = 0; i < n; i++)
 			for (int x = 0; x < op; x++)
 				if (w->writer[w->reads[op][i]] >= 0 &&
-				    (x == w->writer[w->reads[op][i]] || w->after[x][w->writer[w->reads[op][i]]]))
+				    (x == w->writer[w->reads[op][i]] ||
+				     w->after[x][w->writer[w->reads[op][i]]]))
 					w->after[x][op] = true;
 		int writes = chance(r, s->two_writes) ? 2 : 1;
 		for (int i = 0; i < writes; i++) {
@@ -125,13 +127,13 @@ static inline bool world_convex(const struct world *w, const int *op, int n, boo
 	return true;
 }
 
-static inline void world_piece(struct world *w, struct rng *r, const struct world_shape *s, const int *op, int n,
-			       int backend)
+static inline void world_piece(struct world *w, struct rng *r, const struct world_shape *s, const int *op,
+			       int n, int backend)
 {
 	int at = w->p.npieces, most = s->ndevices;
 	struct placement_piece *x = &w->piece[at];
-	*x = (struct placement_piece){.nops = n, .op = w->ops[at], .backend = backend, .read = w->read[at],
-				      .write = w->write[at]};
+	*x = (struct placement_piece){
+	    .nops = n, .op = w->ops[at], .backend = backend, .read = w->read[at], .write = w->write[at]};
 	x->device = s->uniform ? backend % most : (int)rng_below(r, (uint32_t)most);
 	memcpy(w->ops[at], op, sizeof(int) * (size_t)n);
 	x->ns = 0;
@@ -204,7 +206,8 @@ static inline void world_make(struct world *w, uint64_t seed, const struct world
 	for (int op = 0; op < s->nops; op++)
 		for (int b = 0; b < s->nbackends && op != none && w->p.npieces < most; b++)
 			if (s->uniform || (s->most_pieces ? !b : !b || chance(&r, 0.6)))
-				world_piece(w, &r, s, &op, 1, s->uniform ? b : (int)rng_below(&r, (uint32_t)s->nbackends));
+				world_piece(w, &r, s, &op, 1,
+					    s->uniform ? b : (int)rng_below(&r, (uint32_t)s->nbackends));
 	for (int i = 0; i < (int)(s->patterns * s->nops) && w->p.npieces < most; i++) {
 		int n = world_pattern(w, &r, s, set);
 		if (n > 1)
@@ -215,7 +218,8 @@ static inline void world_make(struct world *w, uint64_t seed, const struct world
 	for (int v = 0; v < w->p.nvalues; v++)
 		for (int f = 0; f < s->nformats; f++)
 			for (int g = 0; g < s->nformats; g++)
-				w->move[v][f][g] = chance(&r, s->no_move) ? INFINITY : (double)rng_below(&r, 40);
+				w->move[v][f][g] =
+				    chance(&r, s->no_move) ? INFINITY : (double)rng_below(&r, 40);
 	for (int i = 0; i < s->nformats * s->nformats; i++)
 		w->mover[i] = (int)rng_below(&r, (uint32_t)s->ndevices + 1) - 1;
 	w->p.nformats = s->nformats;
@@ -334,7 +338,9 @@ static inline double naive_path(const struct world *w, const int *set, int n, in
 				struct placement_port y = w->read[set[k]][r];
 				if (y.value == x.value)
 					most = fmax(most, naive_path(w, set, n, k, known) +
-							      (x.format == y.format ? 0 : w->move[x.value][x.format][y.format]));
+							      (x.format == y.format
+								   ? 0
+								   : w->move[x.value][x.format][y.format]));
 			}
 	}
 	return known[i] = most + w->piece[set[i]].ns + w->launch[w->piece[set[i]].device];
@@ -395,7 +401,8 @@ static inline double naive_schedule(const struct world *w, const int *set, int n
 			for (int k = 0; k < w->piece[set[i]].nops; k++)
 				first = w->ops[set[i]][k] < first ? w->ops[set[i]][k] : first;
 			for (int k = 0; best >= 0 && k < w->piece[set[best]].nops; k++)
-				best_first = w->ops[set[best]][k] < best_first ? w->ops[set[best]][k] : best_first;
+				best_first =
+				    w->ops[set[best]][k] < best_first ? w->ops[set[best]][k] : best_first;
 			double keys[2][3] = {{ns - best_ns, other - mine, first - best_first},
 					     {other - mine, ns - best_ns, first - best_first}};
 			const double *key = keys[by_path];
