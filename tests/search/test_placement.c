@@ -598,6 +598,7 @@ TEST(pieces_that_wait_for_each_other)
 	w->output[1].value = 2;
 	w->p.noutputs = 2;
 	w->p.npieces = 2;
+	w->piece[1].backend = 0;
 	const int ops[2][2] = {{3, 0}, {2, 1}};
 	for (int i = 0; i < 2; i++) {
 		memcpy(w->ops[i], ops[i], sizeof ops[i]);
