@@ -463,8 +463,8 @@ static json_t *choices_json(const struct choices *c)
 
 static void choices_words(const struct choices *c)
 {
-	printf(c->n ? "choices for the graph that won against its rules:\n"
-		    : "the graph is divided by rule: no choice is recorded\n");
+	table_say(c->n ? "choices for the graph that won against its rules:"
+		       : "the graph is divided by rule: no choice is recorded");
 	for (int i = 0; i < c->n; i++) {
 		char name[256];
 		snprintf(name, sizeof name, "%s", c->choice[i].name);
