@@ -220,6 +220,41 @@ TEST(stopped_at_once)
 	CHECK(early);
 }
 
+/* Streams that are closed are not those of the first files that are opened. */
+TEST(closed_streams_stay_apart)
+{
+	char cache[256], file[256], text[4096];
+	char *argv[] = {"hone", "import", "-", "--cache", cache, NULL};
+	snprintf(cache, sizeof cache, "%s", in_dir("closed"));
+	snprintf(file, sizeof file, "%s", in_dir("closed-errors"));
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		redirect(2, file);
+		setenv("HONE_SOCKET", "/dev/null/honed.sock", 1);
+		for (int fd = 0; fd < 1024; fd++)
+			if (fd != 2)
+				close(fd);
+		_exit(hone_main(5, argv));
+	}
+	int status = 0;
+	waitpid(pid, &status, 0);
+	slurp(file, text, sizeof text);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	CHECK_SAYS(text, "the input is empty, so nothing of it is imported");
+}
+
+TEST(a_model_is_not_a_command)
+{
+	char path[400];
+	CHECK_RUN(2, "%s", steering());
+	snprintf(path, sizeof path, "steering.onnx is not a command, but a file; for a model: hone tune %s",
+		 steering());
+	CHECK_SAYS(cli_err, path);
+	CHECK_RUN(2, "no-such-file.onnx");
+	CHECK_SAYS(cli_err, "`hone --help` lists the commands");
+}
+
 /* An export of no records is no file that another board could import. */
 TEST(an_empty_export_says_so)
 {
