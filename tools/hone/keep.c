@@ -83,6 +83,9 @@ void keep_tune(const struct args *a, const char *dir, const char *model, const c
 		return;
 	}
 	next_flush();
-	log_info("this user cannot write the cache%s%s", *dir ? " " : "", dir);
+	if (*dir)
+		log_info("this user cannot write the cache %s, where hone tune would keep its results", dir);
+	else
+		log_info("hone tune has no folder for its results: neither XDG_CACHE_HOME nor HOME is set");
 	keep_next(a, model, more);
 }

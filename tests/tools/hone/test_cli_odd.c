@@ -126,6 +126,20 @@ TEST(a_cache_that_cannot_be_written_is_not_advised)
 	REQUIRE(chmod(dir, 0700) == 0);
 }
 
+/* What was never tuned has no times: explain does not speak of them, and advises to tune. */
+TEST(explain_of_an_untuned_model_advises_to_tune)
+{
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), in_dir("cache"));
+	CHECK(!strstr(cli_out, "Times are of each kernel alone"));
+	CHECK_SAYS(cli_err, "steering.onnx --budget 20s --threads 1 --cache ");
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "-q", in_dir("explained"));
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), in_dir("explained"));
+	CHECK_SAYS(cli_out, "Times are of each kernel alone");
+	CHECK_SAYS(cli_err, "Next: hone explain ");
+}
+
 TEST(lines_fit_40_columns)
 {
 	char model[256];
@@ -136,6 +150,11 @@ TEST(lines_fit_40_columns)
 	CHECK(hone_on_terminal(40, ON_OUT, "explain %s --threads 1 --cache %s", model, in_dir("cache")) == 0);
 	screen_strip();
 	CHECK_SAYS(cli_screen, "the graph is divided by rule: no choice\r\nis recorded");
+	snprintf(model, sizeof model, "%s", steering());
+	CHECK(hone_on_terminal(40, ON_OUT, "explain %s 1 --threads 1 --cache %s", model, in_dir("cache")) ==
+	      0);
+	screen_strip();
+	CHECK_SAYS(cli_screen, "conv 5x5/2 3->24 31x98 exp select mul, 1\r\nuse\r\n  task\r\n");
 }
 
 /* On a narrow terminal, show says of each record whether it is the best or the default one. */
