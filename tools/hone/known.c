@@ -82,9 +82,10 @@ static bool bench_own(struct cache *c, const char *dir)
 	buf_puts(&own, "hone bench MODEL");
 	add_cache(&own, dir);
 	next_flush();
-	log_info("`%s` runs a model with the kernels of the cache, which does not know where the models "
-		 "that they are of are now",
-		 buf_str(&own));
+	log_info(
+	    "`%s` runs a model with the kernels of this cache, which names none of its models that is still "
+	    "at its place",
+	    buf_str(&own));
 	buf_free(&own);
 	return true;
 }
