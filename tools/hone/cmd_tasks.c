@@ -243,6 +243,8 @@ static int open_divided(const struct args *a, struct listed *l, struct model *m)
 
 static int run_tasks(const struct args *a)
 {
+	if (a->json && arg_flag(a, "names"))
+		return fail(E_USAGE, "--names prints lines for completion: leave --json out");
 	struct model m;
 	struct listed l = {0};
 	bool unsupported = arg_flag(a, "unsupported");

@@ -263,6 +263,18 @@ TEST(closed_streams_stay_apart)
 	CHECK_SAYS(text, "the input is empty, so nothing of it is imported");
 }
 
+/* Options that exclude each other are said to. */
+TEST(options_that_exclude_each_other)
+{
+	CHECK_RUN(2, "tasks %s --names --json", steering());
+	CHECK_SAYS(cli_err, "--names prints lines for completion: leave --json out");
+	json_decref(parse_out());
+	CHECK_RUN(2, "forget --all --task 01234567 --cache %s", in_dir("cache"));
+	CHECK_SAYS(cli_err, "too many options: give exactly one of --task KEY, --model MODEL and --all");
+	CHECK_RUN(2, "forget --cache %s", in_dir("cache"));
+	CHECK_SAYS(cli_err, "missing option: give exactly one of");
+}
+
 TEST(a_model_is_not_a_command)
 {
 	char path[400];
