@@ -272,6 +272,8 @@ static int import_one(struct cache *c, const struct args *a, const char *path, c
 	if (rc >= 0 && s->strangers.refused > refused && valid_all(s) == valid)
 		rc = fail(E_CORRUPT, "%s: %s; give a file that hone export or hone pack made", path,
 			  is_pack(path) ? "no record in it is valid" : "no line is a record");
+	else if (rc >= 0 && is_pack(path) && valid_all(s) == valid)
+		rc = fail(E_CORRUPT, "%s holds no record, so nothing of it is imported", path);
 	return rc;
 }
 

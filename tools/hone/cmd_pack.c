@@ -121,8 +121,12 @@ static int print(const struct args *a, const struct pack *p, int n)
 	buf_free(&from);
 	buf_free(&what);
 	next_flush();
-	log_info("put it into the image, in " CACHE_SEED "%s", *hex ? ", or import it on another board" : "");
-	if (*hex)
+	if (!n)
+		log_info("nothing was packed: hone tune makes records");
+	else
+		log_info("put it into the image, in " CACHE_SEED "%s",
+			 *hex ? ", or import it on another board" : "");
+	if (*hex && n)
 		next_say("hone import %s --key %s", p->out, hex);
 	return 0;
 }

@@ -263,6 +263,51 @@ TEST(closed_streams_stay_apart)
 	CHECK_SAYS(text, "the input is empty, so nothing of it is imported");
 }
 
+/* Packs and folders without a record are said to have none; a cache is not merged into itself. */
+TEST(nothing_to_take_is_said)
+{
+	char empty[256], pack[256];
+	snprintf(empty, sizeof empty, "%s", in_dir("cache"));
+	snprintf(pack, sizeof pack, "%s", in_dir("none.seg"));
+	CHECK_RUN(0, "pack -o %s --cache %s", pack, empty);
+	CHECK_SAYS(cli_err, "nothing was packed: hone tune makes records");
+	CHECK(!strstr(cli_err, "put it into the image"));
+	CHECK_RUN(1, "import %s --unsigned --cache %s", pack, in_dir("taken"));
+	CHECK_SAYS(cli_err, "none.seg holds no record, so nothing of it is imported");
+	CHECK_RUN(0, "merge %s --cache %s", empty, in_dir("merged"));
+	CHECK_SAYS(cli_err, "warning: the folder holds no record");
+	CHECK_RUN(2, "merge %s/ --cache %s", empty, empty);
+	CHECK_SAYS(cli_err, "is the cache that is merged into: name another folder");
+}
+
+/* A pipe whose reader is gone ends status --watch also while there is nothing to write. */
+TEST(watch_ends_with_its_reader)
+{
+	int pipes[2];
+	char *argv[] = {"hone", "status", "--watch", NULL}, byte;
+	REQUIRE(pipe(pipes) == 0);
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		signal(SIGPIPE, SIG_DFL);
+		setenv("HONE_SOCKET", "/dev/null/honed.sock", 1);
+		close(pipes[0]);
+		if (dup2(pipes[1], 1) < 0)
+			_exit(120);
+		close(pipes[1]);
+		_exit(hone_main(3, argv));
+	}
+	int status = 0, ended = 0;
+	close(pipes[1]);
+	CHECK(read(pipes[0], &byte, 1) == 1);
+	close(pipes[0]);
+	for (int i = 0; i < 400 && !ended; i++, usleep(50000))
+		ended = waitpid(pid, &status, WNOHANG) == pid;
+	CHECK(ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE);
+	if (!ended && kill(pid, SIGKILL) == 0)
+		waitpid(pid, &status, 0);
+}
+
 /* Options that exclude each other are said to. */
 TEST(options_that_exclude_each_other)
 {
