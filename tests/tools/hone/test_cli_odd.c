@@ -308,6 +308,31 @@ TEST(watch_ends_with_its_reader)
 		waitpid(pid, &status, 0);
 }
 
+/* Models are published as folders: the error names the file in it. */
+TEST(a_folder_with_a_model_names_the_file)
+{
+	static const char *const commands[] = {"tune", "bench",   "inspect", "verify",
+					       "run",  "explain", "tasks",   "compile"};
+	char folder[160], says[900], cmd[900];
+	snprintf(folder, sizeof folder, "%.150s", in_dir("published"));
+	REQUIRE(mkdir(folder, 0755) == 0);
+	snprintf(cmd, sizeof cmd, "cp '%s' '%s/net 2.onnx' && cp '%s' '%s/x.onnx'", steering(), folder,
+		 steering(), folder);
+	REQUIRE(system(cmd) == 0);
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		CHECK_RUN(2, "%s %s/", commands[i], folder);
+		snprintf(says, sizeof says,
+			 "published/ is a folder; name a model in it: hone %s '%s/net 2.onnx'", commands[i],
+			 folder);
+		CHECK_SAYS(cli_err, says);
+	}
+	CHECK_RUN(2, "tune %s --budget 1s", in_dir("cache"));
+	CHECK_SAYS(cli_err, "is a folder without a compiled model");
+	if (!compiled())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "bench %s --runs 2", compiled());
+}
+
 /* Options that exclude each other are said to. */
 TEST(options_that_exclude_each_other)
 {
