@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* honed: the agent on the board; agent/honed/honed.h driven by agent/honed/honed_loop.h.
  *
- * A boot that has nothing to do reads the configuration and the marks, looks at the models' files, and ends
- * without opening the cache. */
+ * A boot that has nothing to do reads the configuration and the marks, looks at the models' and the cache's
+ * files, and ends without opening the cache. */
 #include "agent/honed/honed_loop.h"
 #include "agent/control/sync_conf.h"
 #include "agent/honed/examine.h"
@@ -210,6 +210,25 @@ static int choose_cache(struct loop *l)
 	return n < 0 ? fail(E_NOMEM, "no memory") : E_OK;
 }
 
+/* Marks hold for a cache that has all that it had when they were written. Those of a former version, or of a
+ * box that was cut off before it opened the cache, do not say what that was. */
+static void doubt_marks(const struct loop *l, struct marks *m)
+{
+	struct inventory now = {0};
+	char what[80] = "nothing that can be read";
+	int lacks = inventory_is_known(&m->cache) ? inventory_compare(l->cache, &m->cache, &now) : 1;
+	(void)malloc_trim(0);
+	if (!lacks)
+		return;
+	if (lacks < 0)
+		log_error("%s", err_text());
+	else
+		inventory_say(&m->cache, &now, what, sizeof what);
+	if (marks_doubt(m) && inventory_is_known(&m->cache))
+		log_info("honed: " CACHE_LACKS, l->cache, what);
+	m->cache = now;
+}
+
 static void read_marks(const struct loop *l, struct marks *m)
 {
 	char path[PATH_MAX];
@@ -219,6 +238,8 @@ static void read_marks(const struct loop *l, struct marks *m)
 		     : E_NOTFOUND;
 	if (rc < 0 && rc != E_NOTFOUND)
 		log_error("%s; every model is examined again", err_text());
+	if (m->n)
+		doubt_marks(l, m);
 }
 
 /* Blocks all signals: honed ends already, so another order to end changes nothing. */
