@@ -246,8 +246,8 @@ int64_t honed_wakeup(const struct honed *h);
  * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
  * wants, leases (how many it has had), task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits
- * [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed started), of the
- * cache and the marks}; sync {next_s} */
+ * [{name, why, since_s (ago), left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed
+ * started), of the cache and the marks}; sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* Writes the text format of Prometheus, each metric with HELP and TYPE (configs/grafana/hone.json shows
  * them). Gauges: hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (a row for

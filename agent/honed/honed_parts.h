@@ -192,6 +192,7 @@ struct kept_model {
 struct inhibit {
 	char name[64], why[256];
 	uid_t uid;
+	int64_t since_ns; /* 0: an earlier honed got it */
 	int64_t until_ns;
 };
 
@@ -213,6 +214,7 @@ struct look {
 /* honed_gate.c: who inhibits tuning. */
 struct inhibits {
 	char *file;
+	int64_t file_ns; /* since when it is known */
 	struct inhibit *list[INHIBITS];
 	int n;
 	unsigned number; /* of the last one */

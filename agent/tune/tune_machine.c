@@ -70,6 +70,7 @@ int tune_machine_name(struct session *s)
 		rc = tune_leash_open(s);
 	if (rc >= 0 && s->o->device)
 		rc = device_target(s->o->device, s->o->worker, s->o->unkept ? "" : s->store.dir, &s->target);
+	s->report->leashed = rc >= 0 && leash_held(s->store.leash);
 	s->report->cache = arena_strdup(s->a, s->store.dir);
 	s->report->target =
 	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
