@@ -414,7 +414,6 @@ static int sections(const struct conf *c)
 static int check_models(struct loop *l, const struct conf *c)
 {
 	int bad = 0;
-	l->conf = c;
 	loop_models_look(l);
 	for (int i = 0; i < c->nmodels; i++) {
 		const struct conf_model *m = &c->model[i];
@@ -425,7 +424,6 @@ static int check_models(struct loop *l, const struct conf *c)
 		bad += fault != NULL;
 		buf_free(&why);
 	}
-	l->conf = NULL; /* the caller's */
 	return bad;
 }
 
@@ -461,14 +459,71 @@ static void check_devices(const struct loop *l, const struct conf *c)
 	buf_free(&names);
 }
 
+/* Tries to make a folder in this one, or in the nearest one above it that exists: root passes access() also
+ * where nothing can be made, as in /proc. */
+static int try_folder(const char *what, const char *path, const char *by)
+{
+	char part[PATH_MAX], temp[PATH_MAX + 16];
+	snprintf(part, sizeof part, "%s", path);
+	for (char *slash; access(part, F_OK) < 0 && errno != EACCES && (slash = strrchr(part, '/'));)
+		slash[slash == part] = 0;
+	snprintf(temp, sizeof temp, "%s/.hone-XXXXXX", part);
+	if (mkdtemp(temp)) {
+		(void)rmdir(temp);
+		return E_OK;
+	}
+	int why = errno;
+	int rc = fail(E_IO, "%s %s cannot be %s: %s: %s; name another folder (%s)", what, path,
+		      strcmp(part, path) ? "made" : "written", part, strerror(why), by);
+	errno = why;
+	return rc;
+}
+
+static int state_folder(const char *path)
+{
+	errno = 0;
+	return file_exists(path) && !file_is_dir(path)
+		   ? fail(E_IO, "state folder %s is a file: remove it, or name another folder (--state)",
+			  path)
+		   : try_folder("state folder", path, "--state");
+}
+
+static int cache_folder(const char *path)
+{
+	int rc = store_refuse(path);
+	errno = 0; /* check_folders asks why */
+	if (rc >= 0)
+		rc = cache_refuse_unwritable(path);
+	return rc < 0 ? rc : try_folder("cache", path, "cache in [honed] of honed.conf");
+}
+
+/* Prints the folders that honed could not use and returns their number. What a user may not write is no
+ * mistake: honed may run as another one. */
+static int check_folders(const struct loop *l)
+{
+	const struct {
+		const char *path;
+		int (*check)(const char *path);
+	} folders[] = {{l->cache, cache_folder}, {l->o.state, state_folder}};
+	int bad = 0;
+	for (int i = 0; i < 2; i++) {
+		if (folders[i].check(folders[i].path) >= 0)
+			continue;
+		bool others = geteuid() && (errno == EACCES || errno == EPERM);
+		if (others)
+			log_info("honed: note: %s; that is right if honed runs as another user", err_text());
+		else
+			printf("%s\n", err_text());
+		bad += !others;
+	}
+	return bad;
+}
+
 /* Notes models of level int8 that no job can quantise yet. That is no mistake: the file may be older than the
  * examples. */
-static void check_recipes(struct loop *l, const struct conf *c)
+static void check_recipes(const struct loop *l, const struct conf *c)
 {
-	l->conf = c;
-	int rc = choose_cache(l);
-	l->conf = NULL;
-	for (int i = 0; i < c->nmodels && rc >= 0; i++) {
+	for (int i = 0; i < c->nmodels; i++) {
 		const struct conf_model *m = &c->model[i];
 		if (m->level != LEVEL_INT8 || !*m->path || !is_first(c, i) ||
 		    !examine_needs_examples(l->o.job, m, l->cache))
@@ -496,12 +551,16 @@ static int check(struct loop *l)
 	struct arena a = {0};
 	struct conf c;
 	struct buf mistakes = {0};
-	int n = conf_check(l->o.conf, &a, &c, &mistakes), bad = 0, boards = check_boards(l);
+	int n = conf_check(l->o.conf, &a, &c, &mistakes), bad = 0, folders = 0, boards = check_boards(l);
 	if (n >= 0)
 		n += sync_conf_gaps(&c, &mistakes);
 	printf("%s", buf_str(&mistakes)); /* those found before an error, too */
+	l->conf = &c;
+	if (n >= 0 && choose_cache(l) < 0)
+		n = E_NOMEM;
 	if (n >= 0) {
 		bad = check_models(l, &c);
+		folders = check_folders(l);
 		if (conf_given(l->o.conf) < 0)
 			printf(
 			    "%s does not exist, so the defaults hold; it is optional, but names the models\n",
@@ -516,12 +575,16 @@ static int check(struct loop *l)
 		check_recipes(l, &c);
 	}
 	buf_free(&mistakes);
+	l->conf = NULL;
 	arena_free(&a);
 	if (n > 0) /* not E_USAGE: the command line was right */
 		return fail(E_CORRUPT, "%s: %d mistake%s in the configuration%s; correct the lines above",
 			    l->o.conf, n, plural_s(n), bad ? ", and model files that cannot be used" : "");
 	if (bad)
 		return fail(E_NOTFOUND, "model files that cannot be used: %d", bad);
+	if (n >= 0 && folders)
+		return fail(E_IO, "folders that honed cannot use: %d; the lines above say what to do",
+			    folders);
 	if (n >= 0 && boards)
 		return fail(
 		    E_CORRUPT,

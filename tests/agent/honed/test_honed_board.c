@@ -544,7 +544,7 @@ static const char *lister(const char *says)
 
 static int check_with(const char *program_path)
 {
-	const char *argv[] = {program("honed"), "--check",    "--config", own("honed.conf"),
+	const char *argv[] = {program("honed"), "--check",    "--config", own("honed.conf"), "--state", at,
 			      "--hone",         program_path, NULL};
 	unlink(in_folder("log"));
 	honed = launch(argv, in_folder("log"));
@@ -777,6 +777,37 @@ TEST(checks_its_configuration)
 	write_text(own("honed.conf"), "[sync]\nserver = https://x\ntoken = /no/token\nstate = /no/state\n");
 	CHECK(run_honed("--check", NULL) == 1 &&
 	      strstr(text_of("log"), "honed.conf:3: [sync] token = /no/token: No such"));
+	/* The folders, in the words of a start. */
+	static const char *const folders[][2] = {
+	    {"cache = %s/good.onnx",
+	     "/good.onnx is a file, not a folder: remove it, or name another folder (cache in"},
+	    {"cache = %s", " holds other files, and none of a cache: name another folder (cache in [honed]"},
+	    {"cache = %s/good.onnx/x", "/good.onnx/x cannot be made: "},
+	    {"cache = /proc/x",
+	     "cache /proc/x cannot be made: /proc: No such file or directory; name another"},
+	    {"cache = %s/not/yet", NULL}};
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		char line[200];
+		snprintf(line, sizeof line, folders[i][0], at);
+		snprintf(conf, sizeof conf, "[honed]\n%s\n", line);
+		write_text(own("honed.conf"), conf);
+		unlink(in_folder("log"));
+		CHECK(run_honed("--check", NULL) == (folders[i][1] != NULL));
+		CHECK(!folders[i][1] || (test_count(text_of("log"), folders[i][1]) == 1 &&
+					 strstr(text_of("log"), "folders that honed cannot use: 1;")));
+	}
+	CHECK(access(in_folder("not"), F_OK) < 0); /* nothing is made */
+	write_text(own("honed.conf"), "");
+	CHECK(run_honed("--check", "--state=/dev/null") == 1);
+	CHECK(strstr(text_of("log"), "state folder /dev/null is a file: remove it, or name another"));
+	/* A model given as the configuration is one mistake. */
+	int binary = open(own("honed.conf"), O_WRONLY | O_TRUNC);
+	CHECK(write(binary, "\x08\x07\n[model]\0\nbits = 3\n", 22) == 22 && close(binary) == 0);
+	unlink(in_folder("log"));
+	CHECK(run_honed("--check", NULL) == 1 && test_count(text_of("log"), "\n") == 1);
+	CHECK(strstr(text_of("log"),
+		     "honed.conf is not a configuration but a binary file, as a model is; name a"));
+	CHECK(run_honed("--boot", NULL) == 1 && !strstr(text_of("log"), "lists all mistakes"));
 	/* A file that the command line names must be there. */
 	unlink(own("honed.conf"));
 	CHECK(run_honed("--check", NULL) == 1 && strstr(text_of("log"), "there is no configuration /"));
