@@ -11,7 +11,7 @@ $(B)/tests/libhone-device.so: $(B)/libhone-device.so
 	ln -sf ../libhone-device.so $@
 $(patsubst %,$(B)/tests/test_libhone_%,device cuda): $(B)/gen/fallback.o | $(B)/tests/libhone-device.so
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
-$(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
+$(patsubst %,$(B)/tests/test_honed_%,socket board gate cache): | $(B)/honed
 $(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack cli_programs): | $(B)/hone $(B)/honed $(B)/hone-sync
 $(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cli_words cli_programs): | $(B)/hone-fleet
 # What runs PTX on the host (tests/lib/ptx.h), and tests that use it. Rounding modes hold within its loops over lanes.

@@ -144,6 +144,7 @@ struct tune_report {
 	int missing;                      /* of them: can have a kernel of their own, but run without */
 	bool stopped;                     /* by o->stop */
 	bool late;                        /* o->late was called */
+	bool leashed;                     /* honed lends the processors */
 	const char *warning;              /* NULL: everything is saved */
 };
 

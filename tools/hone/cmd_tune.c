@@ -287,13 +287,15 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 /* A box in which honed lent no processors; `why` says the reason. */
 static bool was_held(const struct tune_report *r, char *why, size_t n)
 {
-	return tried_nothing(r) && daemon_is_closed(NULL, false, why, n);
+	return ended_first(r) && r->leashed && daemon_is_closed(NULL, false, why, n);
 }
 
 static void report_held(const struct tune_options *o, const struct tune_report *r, const char *why)
 {
 	table_say("%s: nothing was tuned in %.1f s: honed lent no processors (%s)", o->model, r->elapsed_s,
 		  why);
+	if (r->cached)
+		printf("the kernels of the cache stay as they are\n");
 	next_say("hone status");
 }
 
@@ -373,12 +375,13 @@ static void report_replay(const struct args *a, const struct tune_options *o, co
 /* Returns the exit status. */
 static int answer(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
-	char why[256];
+	char why[DAEMON_CLOSED];
 	bool held = was_held(r, why, sizeof why), lost = r->warning && !o->unkept;
-	bool empty = tried_nothing(r) && !leash_is_child(); /* honed gives such a job another slice */
+	/* honed gives its own job another slice, unless it was held */
+	bool empty = tried_nothing(r) && (held || !leash_is_child());
 	if (a->json) {
 		int rc = tune_json(o, r, o->unkept, held ? why : NULL);
-		return rc < 0 ? rc : held || lost || empty;
+		return rc < 0 ? rc : lost || empty;
 	}
 	if (arg_given(a, "data") && (!r->recipe.layers || o->unkept || r->warning))
 		next_need_examples();
@@ -386,7 +389,7 @@ static int answer(const struct args *a, const struct tune_options *o, const stru
 		report_held(o, r, why);
 	else
 		report(a, o, r);
-	return held || lost || empty;
+	return lost || empty;
 }
 
 /* What the answer of a job that cannot be cancelled needs. */
