@@ -44,11 +44,11 @@ help:
 
 # ---- folders: each is one archive, and a folder sees itself and those before it. A new one is added here, to the
 # lists in_PROGRAM below and to tests/sh/layers.sh. ----
-ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space loops emit graph qdq group onnx) search \
+ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space loops emit library graph qdq group onnx) search \
 	$(addprefix agent/,cache control run quantize bundle sync worker tune honed) $(addprefix tools/,hone fleet bench)
 # A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
 # emitter, strategy, cost model, policy or command is adding one file and editing none. (libhone knows dev_cpu alone.)
-KINDS  = platform/run/dev kernels/graph/op kernels/emit/emit search/strategy search/cost agent/control/policy tools/hone/cmd
+KINDS  = platform/run/dev kernels/graph/op kernels/emit/emit kernels/library/library search/strategy search/cost agent/control/policy tools/hone/cmd
 FLEETS = tools/fleet/db tools/fleet/publish
 MAINS  = $(call src,agent/*/main_*.c tools/*/main_*.c)
 LLVMC  = $(addprefix kernels/emit/,emit_llvm.c emit_ptx.c) $(call src,kernels/emit/llvm_*.c)
@@ -62,7 +62,7 @@ $(B)/%.a:
 # ---- programs: a list of folders, and of libraries ----
 in    = $(patsubst %,$(B)/%.a,$(1))
 BASE  = platform/run platform/machine platform/base
-MATHS = $(addprefix kernels/,onnx group qdq graph emit loops space task)
+MATHS = $(addprefix kernels/,onnx group qdq graph library emit loops space task)
 AGENT = $(addprefix agent/,tune worker sync bundle run control cache)
 in_honed  = $(addprefix agent/,honed control cache) kernels/space kernels/task $(BASE)
 in_sync   = $(addprefix agent/,sync control cache) search $(filter-out kernels/onnx,$(MATHS)) $(BASE)

@@ -42,6 +42,10 @@ struct kernel_source {
 	void *ctx;
 	int (*find)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
 		    enum kernel_origin *origin);
+	/* As find, but never the code of a library (platform/run/foreign.h). NULL: find gives none of these.
+	 */
+	int (*find_own)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+			enum kernel_origin *origin);
 	/* The code runs there (agent/run/plan_device.h); NULL: on the processor. */
 	struct plan_device *device;
 };
@@ -57,6 +61,7 @@ struct plan_kernel {
 	 * " f16" for products of these. Flops and bytes are those of this form. */
 	const char *label;
 	bool w16;
+	bool library;     /* a library's, whose name is in the label */
 	enum dtype pairs; /* f16 or bf16, which it multiplies; DT_NONE: neither */
 	enum kernel_origin origin;
 	bool at_default; /* FROM_CACHE, and the best schedule there is the default one */

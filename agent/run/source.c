@@ -2,6 +2,7 @@
 #include "agent/run/source.h"
 
 #include "agent/cache/lookup.h"
+#include "platform/run/foreign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,18 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	return rc;
 }
 
+/* The default schedule's kernel, which a box makes of each task, too. */
+static int find_own(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		    enum kernel_origin *origin)
+{
+	struct source own = *(const struct source *)ctx;
+	own.want.kind = REC_DEFAULT;
+	int rc = find(&own, t, text, a, out, origin);
+	return rc >= 0 && foreign_is(out->object.p, out->object.n)
+		   ? fail(E_NOTFOUND, "no kernel of hone's own")
+		   : rc;
+}
+
 int cache_source(struct cache *c, const struct target *t, int threads, enum level level, enum rec_kind kind,
 		 struct kernel_source *out)
 {
@@ -39,7 +52,7 @@ int cache_source(struct cache *c, const struct target *t, int threads, enum leve
 				  .threads = threads,
 				  .level = level,
 				  .kind = kind};
-	*out = (struct kernel_source){.ctx = s, .find = find};
+	*out = (struct kernel_source){.ctx = s, .find = find, .find_own = find_own};
 	return E_OK;
 }
 
