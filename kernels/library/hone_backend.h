@@ -51,6 +51,8 @@ struct hone_piece {
 	int64_t in_h, in_w, out_h, out_w, kernel_h, kernel_w;
 	int64_t stride_h, stride_w, dilation_h, dilation_w; /* dilation 1: none */
 	int64_t pad_h, pad_w;                               /* at the top and at the left */
+	/* Rows and columns around x that lie in memory and hold 0, where padding would read 0, too. */
+	int64_t halo_top, halo_left, halo_bottom, halo_right;
 	/* HONE_PRODUCT */
 	int64_t rows, columns, depth;
 	struct hone_view x, w, y, add;

@@ -20,11 +20,14 @@ enum {
 	TAG_4C = 75,
 	TAG_8C = 93,
 	TAG_16C = 69,
+	TAG_NCHW = 5,
+	TAG_NHWC = 20,
 	IN_ORDER = 1,
 	CLIP = 0xff,
 	RELU = 0x1f,
 	ADD = 0x1fff0,
 	QUERY_WEIGHTS = 131,
+	QUERY_IMPLEMENTATION = 8,
 	ARG_FROM = 1,
 	ARG_SRC = 1,
 	ARG_TO = 17,
@@ -61,7 +64,6 @@ static struct {
 	int (*stream_destroy)(void *s);
 	int (*md_strides)(struct md *m, int n, const dims_t d, int type, const dims_t strides);
 	int (*md_tag)(struct md *m, int n, const dims_t d, int type, int tag);
-	int (*md_part)(struct md *m, const struct md *whole, const dims_t d, const dims_t at);
 	size_t (*md_bytes)(const struct md *m);
 	int (*conv)(struct op_desc *o, int prop, int alg, const struct md *src, const struct md *w,
 		    const struct md *bias, const struct md *dst, const dims_t strides, const dims_t dilates,
@@ -77,6 +79,7 @@ static struct {
 	int (*ops_destroy)(void *o);
 	int (*pd_create)(void **pd, const struct op_desc *o, void *attr, void *engine, void *hint);
 	const struct md *(*pd_md)(void *pd, int what, int index);
+	int (*pd_query)(void *pd, int what, int index, void *out);
 	int (*pd_destroy)(void *pd);
 	int (*reorder)(void **pd, const struct md *from, void *e, const struct md *to, void *e2, void *attr);
 	int (*create)(void **p, void *pd);
@@ -97,6 +100,8 @@ struct shape_of {
 	struct md src, dst, bias, add, weights; /* weights: as hone has them */
 	struct md any;                          /* as the library wants them */
 	dims_t stride, dilation, before, behind;
+	int64_t x_back; /* x begins so many floats before the piece's: with its halo */
+	int64_t floats; /* of a y without gaps, from which it is copied; 0: it has none */
 };
 
 struct made {
@@ -104,6 +109,8 @@ struct made {
 	void *stream, *primitive;
 	void *src, *dst, *w, *bias, *add; /* memories */
 	float *packed;                    /* weights in the library's layout */
+	float *dense;                     /* y without gaps; NULL: y has none */
+	int64_t x_back;
 };
 
 /* A stride that a dim of one element may have. */
@@ -116,34 +123,40 @@ static void set_strides(dims_t to, const int64_t *from, const dims_t d, int n)
 	}
 }
 
-static bool view_blocked(const struct hone_view *v, const dims_t d, struct md *out)
-{
-	int tag = v->block == 4 ? TAG_4C : v->block == 8 ? TAG_8C : v->block == 16 ? TAG_16C : 0;
-	int64_t row = v->stride[3], line = v->stride[2], blocks = d[1] / v->block;
-	const dims_t none = {0};
-	if (!tag || d[1] % v->block || (d[3] > 1 && row != v->block))
-		return false;
-	line = d[2] > 1 ? line : d[3] * v->block;
-	int64_t image = blocks > 1 ? v->stride[1] : line * d[2];
-	if (line % v->block || image % line || line < d[3] * v->block || image < line * d[2] ||
-	    (d[0] > 1 && v->stride[0] != image * blocks))
-		return false;
-	const dims_t whole = {d[0], d[1], image / line, line / v->block};
-	struct md all;
-	return f.md_tag(&all, 4, whole, F32, tag) == 0 && f.md_part(out, &all, d, none) == 0;
-}
-
+/* An image that lies without gaps in one of the layouts that oneDNN has kernels for: in others it computes by
+ * slow loops. */
 static bool view_image(const struct hone_view *v, int64_t n, int64_t c, int64_t h, int64_t w, struct md *out)
 {
 	const dims_t d = {n, c, h, w};
-	dims_t strides;
-	if (v->block != 1 && v->block != c)
-		return view_blocked(v, d, out);
-	if (v->block == c && c > 1 && v->stride[3] == c && w == 1 && h == 1)
-		return view_blocked(v, d, out) || false;
-	const int64_t own[4] = {v->stride[0], v->block == 1 ? v->stride[1] : 1, v->stride[2], v->stride[3]};
-	set_strides(strides, own, d, 4);
-	return f.md_strides(out, 4, d, F32, strides) == 0;
+	const bool plain = v->block == 1, last = v->block == c && c != 8 && c != 16 && c != 4;
+	const int tag = plain            ? TAG_NCHW
+			: last           ? TAG_NHWC
+			: v->block == 4  ? TAG_4C
+			: v->block == 8  ? TAG_8C
+			: v->block == 16 ? TAG_16C
+					 : 0;
+	const int64_t pixel = plain ? 1 : v->block, image = h * w * pixel,
+		      blocks = (c + v->block - 1) / v->block;
+	bool dense = (w < 2 || v->stride[3] == pixel) && (h < 2 || v->stride[2] == w * pixel) &&
+		     (blocks < 2 || v->stride[1] == image) && (n < 2 || v->stride[0] == blocks * image);
+	return tag && dense && c % v->block == 0 && f.md_tag(out, 4, d, F32, tag) == 0;
+}
+
+/* The same image without gaps. */
+static struct hone_view dense_view(const struct hone_view *v, int64_t c, int64_t h, int64_t w)
+{
+	const int64_t image = h * w * v->block, blocks = (c + v->block - 1) / v->block;
+	return (struct hone_view){{blocks * image, image, w * v->block, v->block}, v->block};
+}
+
+/* oneDNN 2.6 computes wrong sums where an addend has another layout than y: then it is added afterwards, as
+ * to a y with gaps. */
+static bool adds_itself(const struct hone_piece *p)
+{
+	struct md none;
+	return p->has_add && !memcmp(&p->add, &p->y, sizeof p->y) &&
+	       (p->kind == HONE_PRODUCT ||
+		view_image(&p->y, p->batch, p->groups * p->out, p->out_h, p->out_w, &none));
 }
 
 static bool describe_conv(const struct hone_piece *p, struct shape_of *s)
@@ -167,9 +180,25 @@ static bool describe_conv(const struct hone_piece *p, struct shape_of *s)
 		s->behind[i] = (out[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 - in[i] - pad[i];
 	}
 	static const int64_t one[1] = {1};
-	return view_image(&p->x, p->batch, p->groups * p->in, p->in_h, p->in_w, &s->src) &&
-	       view_image(&p->y, p->batch, channels, p->out_h, p->out_w, &s->dst) &&
-	       (!p->has_add || view_image(&p->add, p->batch, channels, p->out_h, p->out_w, &s->add)) &&
+	int64_t in_h = p->in_h, in_w = p->in_w;
+	if (!view_image(&p->x, p->batch, p->groups * p->in, in_h, in_w, &s->src)) {
+		in_h += p->halo_top + p->halo_bottom;
+		in_w += p->halo_left + p->halo_right;
+		s->before[0] -= p->halo_top;
+		s->before[1] -= p->halo_left;
+		s->behind[0] -= p->halo_bottom;
+		s->behind[1] -= p->halo_right;
+		s->x_back = p->halo_top * p->x.stride[2] + p->halo_left * p->x.stride[3];
+	}
+	const struct hone_view tight = dense_view(&p->y, channels, p->out_h, p->out_w);
+	const bool gaps = !view_image(&p->y, p->batch, channels, p->out_h, p->out_w, &s->dst);
+	if (gaps)
+		s->floats = tight.stride[0] * p->batch;
+	/* a halo in memory that is larger than the padding would be read as a part of the image */
+	return s->before[0] >= 0 && s->before[1] >= 0 &&
+	       view_image(&p->x, p->batch, p->groups * p->in, in_h, in_w, &s->src) &&
+	       (!gaps || view_image(&tight, p->batch, channels, p->out_h, p->out_w, &s->dst)) &&
+	       (!adds_itself(p) || view_image(&p->add, p->batch, channels, p->out_h, p->out_w, &s->add)) &&
 	       f.md_strides(&s->weights, n, w, F32, packed) == 0 &&
 	       f.md_tag(&s->any, n, w, F32, TAG_ANY) == 0 && f.md_strides(&s->bias, 1, bias, F32, one) == 0;
 }
@@ -190,12 +219,6 @@ static bool describe_product(const struct hone_piece *p, struct shape_of *s)
 	       view_matrix(&p->w, p->depth, p->columns, &s->weights) &&
 	       (!p->has_add || view_matrix(&p->add, p->rows, p->columns, &s->add)) &&
 	       f.md_tag(&s->any, 2, w, F32, TAG_ANY) == 0 && f.md_strides(&s->bias, 2, bias, F32, step) == 0;
-}
-
-/* oneDNN 2.6 takes an addend of another layout than y's, and computes wrong sums: it is added afterwards. */
-static bool adds_itself(const struct hone_piece *p)
-{
-	return p->has_add && !memcmp(&p->add, &p->y, sizeof p->y);
 }
 
 static bool add_post_ops(const struct hone_piece *p, const struct shape_of *s, void *attr)
@@ -227,8 +250,14 @@ static void *plan_of(const struct hone_piece *p, struct shape_of *s)
 		    (p->kind == HONE_CONVOLUTION ? f.conv(&op, INFERENCE, AUTO, &s->src, w, bias, &s->dst,
 							  s->stride, s->dilation, s->before, s->behind)
 						 : f.matmul(&op, &s->src, w, bias, &s->dst)) == 0;
+	const char *how = NULL;
 	if (good && f.pd_create(&pd, &op, attr, engine, NULL) != 0)
 		pd = NULL;
+	/* loops for any layout, a thousand times slower than kernels */
+	if (pd && (f.pd_query(pd, QUERY_IMPLEMENTATION, 0, &how) != 0 || !how || strstr(how, "ref"))) {
+		f.pd_destroy(pd);
+		pd = NULL;
+	}
 	f.attr_destroy(attr);
 	return pd;
 }
@@ -262,6 +291,7 @@ static void free_piece(void *made)
 	if (m->stream)
 		f.stream_destroy(m->stream);
 	free(m->packed);
+	free(m->dense);
 	free(m);
 }
 
@@ -320,7 +350,9 @@ static int make(const struct hone_piece *p, const struct hone_buffers *b, void *
 	bool good = pd != NULL;
 	if (good) {
 		m->p = *p;
-		good = f.stream_create(&m->stream, engine, IN_ORDER) == 0 &&
+		m->x_back = s->x_back;
+		m->dense = s->floats ? aligned_alloc(64, ((size_t)s->floats * 4 + 63) / 64 * 64) : NULL;
+		good = (m->dense || !s->floats) && f.stream_create(&m->stream, engine, IN_ORDER) == 0 &&
 		       f.create(&m->primitive, pd) == 0 && make_memories(m, s, pd, b);
 		f.pd_destroy(pd);
 	}
@@ -337,6 +369,21 @@ static bool place(void *memory, const void *at)
 	return !memory || f.memory_at(memory, (void *)(uintptr_t)at) == 0;
 }
 
+/* Copies the rows of a y without gaps to where they belong. */
+static void spread(const struct made *m, const struct hone_buffers *b)
+{
+	const struct hone_piece *p = &m->p;
+	const struct hone_view from = dense_view(&p->y, p->groups * p->out, p->out_h, p->out_w);
+	const int64_t blocks = from.stride[0] / from.stride[1];
+	for (int64_t n = 0; n < p->batch; n++)
+		for (int64_t k = 0; k < blocks; k++)
+			for (int64_t h = 0; h < p->out_h; h++)
+				memcpy(b->y + n * p->y.stride[0] + k * p->y.stride[1] + h * p->y.stride[2],
+				       m->dense + n * from.stride[0] + k * from.stride[1] +
+					   h * from.stride[2],
+				       (size_t)from.stride[2] * sizeof(float));
+}
+
 static int run(void *made, const struct hone_buffers *b)
 {
 	struct made *m = made;
@@ -347,10 +394,12 @@ static int run(void *made, const struct hone_buffers *b)
 		args[n++] = (struct arg){ARG_BIAS, m->bias};
 	if (m->add)
 		args[n++] = (struct arg){ARG_POST_OP | ARG_SRC_1, m->add};
-	bool good = place(m->src, b->x) && place(m->dst, b->y) && place(m->bias, b->bias) &&
-		    place(m->add, b->add) && (m->packed || place(m->w, b->w)) &&
+	bool good = place(m->src, b->x - m->x_back) && place(m->dst, m->dense ? m->dense : b->y) &&
+		    place(m->bias, b->bias) && place(m->add, b->add) && (m->packed || place(m->w, b->w)) &&
 		    f.execute(m->primitive, m->stream, n, args) == 0 && f.stream_wait(m->stream) == 0;
 	threads_again(before);
+	if (good && m->dense)
+		spread(m, b);
 	if (good && m->p.has_add && !m->add)
 		library_finish(&m->p, b, false, true);
 	return good ? 0 : 1;
@@ -373,7 +422,6 @@ static int open_dnnl(void *handle, struct hone_backend *out)
 	    {&f.stream_destroy, "dnnl_stream_destroy"},
 	    {&f.md_strides, "dnnl_memory_desc_init_by_strides"},
 	    {&f.md_tag, "dnnl_memory_desc_init_by_tag"},
-	    {&f.md_part, "dnnl_memory_desc_init_submemory"},
 	    {&f.md_bytes, "dnnl_memory_desc_get_size"},
 	    {&f.conv, "dnnl_dilated_convolution_forward_desc_init"},
 	    {&f.matmul, "dnnl_matmul_desc_init"},
@@ -386,6 +434,7 @@ static int open_dnnl(void *handle, struct hone_backend *out)
 	    {&f.ops_destroy, "dnnl_post_ops_destroy"},
 	    {&f.pd_create, "dnnl_primitive_desc_create"},
 	    {&f.pd_md, "dnnl_primitive_desc_query_md"},
+	    {&f.pd_query, "dnnl_primitive_desc_query"},
 	    {&f.pd_destroy, "dnnl_primitive_desc_destroy"},
 	    {&f.reorder, "dnnl_reorder_primitive_desc_create"},
 	    {&f.create, "dnnl_primitive_create"},

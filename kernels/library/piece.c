@@ -266,6 +266,10 @@ static int read_conv(const struct task *t, const struct stage *s, int xr, int wr
 		return no_piece("it computes a part of its tensors");
 	if (!view_image(xo, &p->x, &out->x_at) || !view_image(yo, &p->y, &out->y_at))
 		return no_piece("its tensors have another layout");
+	p->halo_left = xo->layout.lo[last];
+	p->halo_right = xo->layout.hi[last];
+	p->halo_top = deep ? xo->layout.lo[2] : 0;
+	p->halo_bottom = deep ? xo->layout.hi[2] : 0;
 	p->constant = 1;
 	return E_OK;
 }
@@ -507,17 +511,18 @@ void piece_part(const struct task_piece *whole, int n, int i, struct task_piece 
 /* ---- text ---- */
 
 /* All numbers of a piece, in the order of its text. */
-enum { NUMBERS = 62, VIEWS = 4 };
+enum { NUMBERS = 62, VIEWS = 4, HEAD = 24 /* numbers before `constant` */ };
 
 static int put_numbers(const struct task_piece *t, int64_t n[NUMBERS])
 {
 	const struct hone_piece *p = &t->p;
 	const int64_t of[] = {
-	    p->kind,       p->batch,   p->groups,   p->in,       p->out,      p->in_h,     p->in_w,
-	    p->out_h,      p->out_w,   p->kernel_h, p->kernel_w, p->stride_h, p->stride_w, p->dilation_h,
-	    p->dilation_w, p->pad_h,   p->pad_w,    p->rows,     p->columns,  p->depth,    p->constant,
-	    p->has_bias,   p->has_add, t->x,        t->w,        t->bias,     t->add,      t->y,
-	    t->x_at,       t->w_at,    t->bias_at,  t->add_at,   t->y_at};
+	    p->kind,       p->batch,   p->groups,   p->in,       p->out,       p->in_h,        p->in_w,
+	    p->out_h,      p->out_w,   p->kernel_h, p->kernel_w, p->stride_h,  p->stride_w,    p->dilation_h,
+	    p->dilation_w, p->pad_h,   p->pad_w,    p->halo_top, p->halo_left, p->halo_bottom, p->halo_right,
+	    p->rows,       p->columns, p->depth,    p->constant, p->has_bias,  p->has_add,     t->x,
+	    t->w,          t->bias,    t->add,      t->y,        t->x_at,      t->w_at,        t->bias_at,
+	    t->add_at,     t->y_at};
 	int k = (int)(sizeof of / sizeof *of);
 	memcpy(n, of, sizeof of);
 	const struct hone_view *v[VIEWS] = {&p->x, &p->w, &p->y, &p->add};
@@ -532,17 +537,18 @@ static int put_numbers(const struct task_piece *t, int64_t n[NUMBERS])
 static void take_numbers(const int64_t n[NUMBERS], struct task_piece *t)
 {
 	struct hone_piece *p = &t->p;
-	int64_t *const to[] = {NULL,         &p->batch,    &p->groups,   &p->in,         &p->out,
-			       &p->in_h,     &p->in_w,     &p->out_h,    &p->out_w,      &p->kernel_h,
-			       &p->kernel_w, &p->stride_h, &p->stride_w, &p->dilation_h, &p->dilation_w,
-			       &p->pad_h,    &p->pad_w,    &p->rows,     &p->columns,    &p->depth};
+	int64_t *const to[] = {NULL,           &p->batch,    &p->groups,   &p->in,         &p->out,
+			       &p->in_h,       &p->in_w,     &p->out_h,    &p->out_w,      &p->kernel_h,
+			       &p->kernel_w,   &p->stride_h, &p->stride_w, &p->dilation_h, &p->dilation_w,
+			       &p->pad_h,      &p->pad_w,    &p->halo_top, &p->halo_left,  &p->halo_bottom,
+			       &p->halo_right, &p->rows,     &p->columns,  &p->depth};
 	int *const index[] = {&t->x, &t->w, &t->bias, &t->add, &t->y};
 	int64_t *const at[] = {&t->x_at, &t->w_at, &t->bias_at, &t->add_at, &t->y_at};
 	struct hone_view *const v[VIEWS] = {&p->x, &p->w, &p->y, &p->add};
-	int k = 20;
+	int k = HEAD;
 	p->bytes = sizeof *p;
 	p->kind = (uint32_t)n[0];
-	for (int i = 1; i < 20; i++)
+	for (int i = 1; i < HEAD; i++)
 		*to[i] = n[i];
 	p->constant = (uint32_t)n[k++];
 	p->has_bias = (uint32_t)n[k++];
@@ -575,17 +581,18 @@ static bool sizes_are_sane(const struct task_piece *t)
 	for (int i = 0; i < count; i++)
 		if (n[i] < -1 || n[i] > INT64_C(1) << 40)
 			return false;
-	for (int i = 23; i < 28; i++)
+	for (int i = HEAD + 3; i < HEAD + 8; i++)
 		if (n[i] >= MAX_OPERANDS)
 			return false;
 	bool conv = p->kind == HONE_CONVOLUTION;
-	for (int i = conv ? 1 : 17; i < (conv ? 15 : 20); i++)
+	for (int i = conv ? 1 : HEAD - 3; i < (conv ? 15 : HEAD); i++)
 		if (n[i] < 1)
 			return false;
 	bool views = p->x.block > 0 && p->y.block > 0 && (p->add.block > 0 || !p->has_add);
 	return (conv || p->kind == HONE_PRODUCT) && views && p->constant < 2 && p->has_bias < 3 &&
 	       p->has_add < 2 && t->x >= 0 && t->w >= 0 && t->y >= 0 && (t->bias >= 0) == (p->has_bias > 0) &&
-	       (t->add >= 0) == (p->has_add > 0) && p->pad_h >= 0 && p->pad_w >= 0 && t->x_at >= 0 &&
+	       (t->add >= 0) == (p->has_add > 0) && p->pad_h >= 0 && p->pad_w >= 0 && p->halo_top >= 0 &&
+	       p->halo_left >= 0 && p->halo_bottom >= 0 && p->halo_right >= 0 && t->x_at >= 0 &&
 	       t->w_at >= 0 && t->bias_at >= 0 && t->add_at >= 0 && t->y_at >= 0 && !(p->least > p->greatest);
 }
 
