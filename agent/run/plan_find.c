@@ -5,7 +5,6 @@
 #include "platform/base/log.h"
 #include "platform/run/foreign.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static double level_gbs(const struct target *t, double bytes)
@@ -74,23 +73,18 @@ static enum kernel_why why_here(const struct plan *p, const struct pstep *ps)
 	return on_bytes(p->g, &p->g->node[ps->step->node]) ? WHY_BYTES : WHY_OPERATOR;
 }
 
-/* "openblas/0.3.21": the word of an object without the build id. */
-static const char *library_name(struct blob object)
+/* Adds the library's name and version: the object's word without the build id. */
+static void name_library(struct plan *p, struct blob object, struct plan_kernel *k)
 {
-	static _Thread_local char name[48];
-	const char *at = (const char *)object.p + sizeof FOREIGN_MAGIC - 1, *key = "word ";
-	if (object.n < sizeof FOREIGN_MAGIC + 64 || strncmp(at, key, strlen(key)) != 0)
-		return NULL;
-	at += strlen(key);
-	snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "@\n"), at);
-	return name;
+	const char *at = (const char *)object.p + sizeof FOREIGN_MAGIC + sizeof "word " - 2;
+	k->library = true;
+	k->label = arena_printf(&p->a, "%s %.*s", k->label, (int)strcspn(at, "@\n"), at);
 }
 
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
 {
 	char label[96];
 	const struct step *s = ps->step;
-	const char *name;
 	struct plan_kernel *k = &p->kernel[p->nkernels];
 	ps->kernel = p->nkernels++;
 	*k = (struct plan_kernel){.step = (int)(s - p->s->step), .name = s->name, .origin = origin};
@@ -105,9 +99,8 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 			count_winograd(p, &ps->found->m, k);
 			count_weights(p, &ps->found->m, k);
 		}
-		if (ps->library && (name = library_name(ps->found->object)))
-			k->label = arena_printf(&p->a, "%s %s", k->label, name);
-		k->library = ps->library;
+		if (ps->library)
+			name_library(p, ps->found->object, k);
 		double rate = space_rate(s->task, t, pairs_text(k->pairs));
 		k->roofline_ns = plan_roofline_ns(t, k->flops / rate, k->bytes, task_bytes(s->task, false));
 	} else {

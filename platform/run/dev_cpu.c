@@ -121,9 +121,11 @@ void foreign_use(const struct foreign_code *f)
 	foreign = f;
 }
 
-const struct foreign_code *foreign_used(void)
+static void (*find_foreign)(void);
+
+void foreign_find(void (*find)(void))
 {
-	return foreign;
+	find_foreign = find;
 }
 
 bool foreign_is(const void *obj, size_t n)
@@ -133,15 +135,20 @@ bool foreign_is(const void *obj, size_t n)
 
 static int load_foreign(const void *obj, size_t n, struct dev_code **out)
 {
-	struct dev_code *c = calloc(1, sizeof *c);
+	struct dev_code *c = calloc(1, sizeof *c + sizeof c->entry[0]);
+	if (!foreign && find_foreign)
+		find_foreign();
 	int rc = !c        ? fail(E_NOMEM, "no memory for code")
 		 : foreign ? foreign->load(obj, n, &c->piece)
-			   : fail(E_UNSUPPORTED, "no libraries are used here");
-	if (rc < 0)
+			   : fail(E_UNSUPPORTED, "no libraries");
+	if (rc < 0) {
 		free(c);
-	else
-		*out = c;
-	return rc;
+		return rc;
+	}
+	c->nentries = 1;
+	memcpy(c->entry[0].name, FOREIGN_ENTRY, sizeof FOREIGN_ENTRY);
+	*out = c;
+	return E_OK;
 }
 
 static void unload(struct dev_code *c)
@@ -207,10 +214,6 @@ static int load(const void *obj, size_t n, struct dev_code **out)
 
 static int entry(struct dev_code *c, const char *symbol)
 {
-	if (c->piece)
-		return strcmp(symbol, FOREIGN_ENTRY)
-			   ? fail(E_NOTFOUND, "a library's code has no entry '%s'", symbol)
-			   : 0;
 	for (int i = 0; i < c->nentries; i++)
 		if (strcmp(c->entry[i].name, symbol) == 0)
 			return i;

@@ -24,9 +24,10 @@ struct foreign_code {
 	void (*unload)(void *piece);
 };
 
-/* Registers it for this process. NULL: such objects are refused (E_UNSUPPORTED). */
+/* Registers it for this process. As long as nobody has, such objects are refused (E_UNSUPPORTED). */
 void foreign_use(const struct foreign_code *f);
-const struct foreign_code *foreign_used(void);
+/* Is called once, before the first such object is loaded, to register it. */
+void foreign_find(void (*find)(void));
 /* Whether an object is such code. */
 bool foreign_is(const void *object, size_t n);
 
