@@ -36,16 +36,12 @@ enum kernel_why {
 	WHYS
 };
 
-/* Gives code for a task and says in *origin where it is from: FROM_CACHE or FROM_DEFAULT. E_NOTFOUND: none;
- * the plan then looks for a fallback kernel. */
+/* Gives code for a task (out->own set before: none of a library) and says in *origin where it is from:
+ * FROM_CACHE or FROM_DEFAULT. E_NOTFOUND: none; the plan then looks for a fallback kernel. */
 struct kernel_source {
 	void *ctx;
 	int (*find)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
 		    enum kernel_origin *origin);
-	/* As find, but never the code of a library (platform/run/foreign.h). NULL: find gives none of these.
-	 */
-	int (*find_own)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
-			enum kernel_origin *origin);
 	/* The code runs there (agent/run/plan_device.h); NULL: on the processor. */
 	struct plan_device *device;
 };

@@ -287,12 +287,12 @@ static int find_source(struct plan *p, struct pstep *ps, const struct kernel_sou
 	task_text(ps->step->task, &text);
 	int rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->trial, ps->found, &ps->origin);
 	bool unfit = rc >= 0 && take_code(p, ps) < 0;
-	if (unfit && ps->library && src->find_own) {
+	if (unfit && ps->library) {
 		if (!p->no_libraries && !p->image && !p->whole)
 			log_info("%s: %s; hone's default kernel runs instead", ps->step->name, err_text());
 		ps->library = false;
-		rc = src->find_own(src->ctx, ps->step->task, buf_str(&text), &p->trial, ps->found,
-				   &ps->origin);
+		ps->found->own = true;
+		rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->trial, ps->found, &ps->origin);
 		unfit = rc >= 0 && take_code(p, ps) < 0;
 	}
 	buf_free(&text);

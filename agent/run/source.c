@@ -2,7 +2,6 @@
 #include "agent/run/source.h"
 
 #include "agent/cache/lookup.h"
-#include "platform/run/foreign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,26 +17,17 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 		enum kernel_origin *origin)
 {
 	const struct source *s = ctx;
+	struct lookup want = s->want;
 	struct rec r;
 	(void)t;
-	int rc = lookup_find(s->cache, &s->want, hash_text(text), text, a, &r, out);
+	if (out->own) /* the default schedule's kernel, which a box makes of each task, too */
+		want.kind = REC_DEFAULT;
+	int rc = lookup_find(s->cache, &want, hash_text(text), text, a, &r, out);
 	if (rc >= 0 && r.kind == REC_BEST)
 		out->at_default = lookup_at_default(s->cache, &s->want, &r);
 	if (rc >= 0)
 		*origin = r.kind == REC_DEFAULT ? FROM_DEFAULT : FROM_CACHE;
 	return rc;
-}
-
-/* The default schedule's kernel, which a box makes of each task, too. */
-static int find_own(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
-		    enum kernel_origin *origin)
-{
-	struct source own = *(const struct source *)ctx;
-	own.want.kind = REC_DEFAULT;
-	int rc = find(&own, t, text, a, out, origin);
-	return rc >= 0 && foreign_is(out->object.p, out->object.n)
-		   ? fail(E_NOTFOUND, "no kernel of hone's own")
-		   : rc;
 }
 
 int cache_source(struct cache *c, const struct target *t, int threads, enum level level, enum rec_kind kind,
@@ -52,7 +42,7 @@ int cache_source(struct cache *c, const struct target *t, int threads, enum leve
 				  .threads = threads,
 				  .level = level,
 				  .kind = kind};
-	*out = (struct kernel_source){.ctx = s, .find = find, .find_own = find_own};
+	*out = (struct kernel_source){.ctx = s, .find = find};
 	return E_OK;
 }
 

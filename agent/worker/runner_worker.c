@@ -31,6 +31,7 @@ enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2 };
 struct remote {
 	struct runner base;
 	struct wire_hello hello;
+	struct wire_hello of_builders; /* the same without libraries */
 	struct hire hire;
 	struct child child;        /* in -1: none now */
 	cpu_set_t spared;          /* cpus that the worker leaves to builders */
@@ -603,9 +604,10 @@ int runner_worker_builders(struct runner *r, int builders)
 		return E_OK;
 	if (bound)
 		spare(w, cpus, n);
-	struct wire_hello hello = w->hello;
-	hello.libraries[0] = 0;
-	return builders_open(&w->hire, &hello, r->builders, bound ? cpus : NULL, r->clock, &w->builders);
+	w->of_builders = w->hello;
+	w->of_builders.libraries[0] = 0;
+	return builders_open(&w->hire, &w->of_builders, r->builders, bound ? cpus : NULL, r->clock,
+			     &w->builders);
 }
 
 void worker_emitter(const char *device, const struct target *t, char out[32])

@@ -104,6 +104,8 @@ static int check_options(const struct tune_options *o, const char *device, int64
 		return fail(E_USAGE, "--record needs a folder, and cannot record a replay");
 	if (o->budget_ns < NS_PER_S / 10)
 		return fail(E_USAGE, "--budget must be at least 100ms");
+	if (o->libraries && !device_is_processor(device))
+		return fail(E_USAGE, "--library: libraries compute on the processor, not on %s", device);
 	if (o->cache && !*o->cache)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
 	if (o->unkept && (o->careful || o->rigor == RIGOR_CACHED))
