@@ -7,6 +7,7 @@
 #include "agent/control/sync_conf.h"
 #include "agent/honed/examine.h"
 #include "agent/honed/marks.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/base/options.h"
 #include "platform/base/quantity.h"
@@ -100,7 +101,8 @@ static int parse(int argc, char **argv, struct words *w)
 			return options_refuse("honed", argc, argv, at, options);
 	}
 	if (rc >= 0 && optind < argc)
-		rc = fail(E_USAGE, "unexpected argument '%s' (see honed --help)", argv[optind]);
+		rc = fail(E_USAGE, "unexpected argument '%s'%s (see honed --help)", argv[optind],
+			  file_exists(argv[optind]) ? "; a configuration is given by --config" : "");
 	return rc;
 }
 

@@ -15,6 +15,7 @@
 #include "tools/hone/explain_log.h"
 #include "tools/hone/explain_placement.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/next.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
@@ -372,7 +373,8 @@ static void why_words(struct explain *e, const struct why *w)
 {
 	char ms[24], draft[24], fastest[64];
 	const bool is_default = w->tuned && !strcmp(w->cand, w->def);
-	printf("%s, %d use%s\n  task\n", w->label, w->task->uses, plural_s(w->task->uses));
+	table_say("%s, %d use%s", w->label, w->task->uses, plural_s(w->task->uses));
+	printf("  task\n");
 	for (const char *p = w->task->text; *p;) {
 		int n = (int)strcspn(p, "\n");
 		printf("    %.*s\n", n, p);
@@ -464,8 +466,8 @@ static json_t *choices_json(const struct choices *c)
 
 static void choices_words(const struct choices *c)
 {
-	printf(c->n ? "choices for the graph that won against its rules:\n"
-		    : "the graph is divided by rule: no choice is recorded\n");
+	table_say(c->n ? "choices for the graph that won against its rules:"
+		       : "the graph is divided by rule: no choice is recorded");
 	for (int i = 0; i < c->n; i++) {
 		char name[256];
 		snprintf(name, sizeof name, "%s", c->choice[i].name);
@@ -641,7 +643,9 @@ static void print_model(struct explain *e, struct listing *l)
 {
 	table_print(&l->t, e->args->color);
 	ready_say_threads(l->others, l->tuned, e->threads);
-	table_words("", 0, ALONE_WORDS);
+	const bool untuned = !l->tuned && !l->elsewhere;
+	if (!untuned)
+		table_words("", 0, ALONE_WORDS);
 	moments_words(e, l);
 	roof_notes_print(&l->notes, l->t.shown & SHARES);
 	calibrate_words(&e->model.recipe);
@@ -653,7 +657,9 @@ static void print_model(struct explain *e, struct listing *l)
 		explain_payback_words(&l->all, e->has_gain ? &e->gain : NULL, "");
 	if (e->stale)
 		table_say("stale: %d of these kernels; the next box times them again", e->stale);
-	if (l->n)
+	if (untuned && l->n)
+		keep_tune(e->args, arg_str(e->args, "cache", NULL), e->model.path, " --budget 20s");
+	else if (l->n)
 		next_hone(e->args, "explain", e->model.path, l->slowest.more);
 }
 
