@@ -13,6 +13,7 @@
 #include "tools/hone/explain_dump.h"
 #include "tools/hone/explain_levels.h"
 #include "tools/hone/explain_log.h"
+#include "tools/hone/explain_placement.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/keep.h"
 #include "tools/hone/next.h"
@@ -755,14 +756,25 @@ static int open_all(struct explain *e)
 	return rc;
 }
 
+static int placement(const struct explain *e)
+{
+	const struct placement_of p = {e->cache, &e->target,    e->threads,
+				       e->level, e->model.task, e->model.ntasks};
+	if (e->args->json)
+		return json_out(explain_placement_json(&p));
+	(void)explain_placement_words(&p, e->args->color);
+	return 0;
+}
+
 static int run_explain(const struct args *a)
 {
 	struct explain e = {.args = a};
 	int rc = open_all(&e);
 	if (rc >= 0) {
 		const char *word = a->npos > 1 ? a->pos[1] : NULL;
-		rc =
-		    word && best_fit(&e, word) == FIT_NONE ? no_such_task(&e, word) : explain_tasks(&e, word);
+		rc = arg_flag(a, "placement")                 ? placement(&e)
+		     : word && best_fit(&e, word) == FIT_NONE ? no_such_task(&e, word)
+							      : explain_tasks(&e, word);
 		model_close(&e.model);
 	}
 	if (e.cache)
@@ -778,6 +790,9 @@ static const struct opt opts[] = {
      "stages of a task: t text, s space, l loops, c code (for a device, its OpenCL C or PTX), m "
      "measurements",
      'd', .values = "t s l c m " DUMP_LETTERS},
+    {"placement", OPT_FLAG, NULL,
+     "of each task the back ends that were timed (hone's kernels, and libraries': hone tune --library), and "
+     "which one runs"},
     OPT_THREADS,
     OPT_CACHE,
     OPT_SHAPE,
@@ -785,7 +800,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_explain = {
-    .usage = "MODEL [TASK] [-d LETTERS] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--cache DIR]",
+    .usage = "MODEL [TASK] [-d LETTERS] [--placement] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--cache DIR]",
     .summary = "show why a kernel was chosen",
     .details =
 	"TASK: the name of a node or a task, its number in the table of hone explain MODEL, or the first "

@@ -102,6 +102,8 @@ static int check_options(const struct tune_options *o, const char *device, int64
 		return fail(E_USAGE, "--record needs a folder, and cannot record a replay");
 	if (o->budget_ns < NS_PER_S / 10)
 		return fail(E_USAGE, "--budget must be at least 100ms");
+	if (o->libraries && !device_is_processor(device))
+		return fail(E_USAGE, "--library: libraries compute on the processor, not on %s", device);
 	if (o->cache && !*o->cache)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
 	if (o->unkept && (o->careful || o->rigor == RIGOR_CACHED))
@@ -595,6 +597,7 @@ static int run_here(const struct args *a)
 	    .cache = arg_str(a, "cache", NULL),
 	    .record = arg_str(a, "record", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
+	    .libraries = arg_str(a, "library", NULL),
 	    .device = model_device(a),
 	    .cost = arg_str(a, "cost", NULL),
 	    .builders = (int)arg_int(a, "builders", -1),
@@ -681,7 +684,8 @@ static const struct opt opts[] = {
     {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
-     "device to tune for: cpu (default: its fastest cluster), cpu:CLUSTER, opencl:N or cuda:N as hone devices "
+     "device to tune for: cpu (default: its fastest cluster), cpu:CLUSTER, opencl:N or cuda:N as hone "
+     "devices "
      "lists it, or replay:DIR, the "
      "landscapes of "
      "a folder (--record): only the "
@@ -690,6 +694,12 @@ static const struct opt opts[] = {
      "of level int8 is read from there, else from the default cache",
      .values = "replay:", .words = model_devices},
     {"record", OPT_STR, "DIR", "also write all measurements to this folder, a text file for each task"},
+    {"library", OPT_STR, "NAMES",
+     "libraries whose kernels compete with hone's, layer by layer: openblas, onednn, xnnpack, the absolute "
+     "path of one of your own (hone_backend.h), several with commas between, or all that are installed. What "
+     "then runs the model needs the same libraries; where one is gone or another one, hone's default kernel "
+     "runs",
+     .values = "all openblas onednn xnnpack"},
     {"strategy", OPT_STR, "NAME",
      "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random",
      .words = strategies},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program hone: its commands and their common help. */
 #include "tools/hone/cmd.h"
+#include "kernels/library/library.h"
 #include "tools/hone/in_folder.h"
 #include "tools/hone/model.h"
 #include <stddef.h>
@@ -34,5 +35,6 @@ const struct program hone_program = {
 
 int hone_main(int argc, char **argv)
 {
+	foreign_use(&library_foreign);
 	return program_main(&hone_program, argc, argv);
 }
