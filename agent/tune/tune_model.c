@@ -14,6 +14,7 @@
 #include "agent/cache/stale.h"
 #include "agent/tune/tune_graph.h"
 #include "kernels/group/alternatives.h"
+#include "kernels/library/library.h"
 #include "kernels/task/task_stage.h"
 #include "agent/worker/wire.h"
 #include "platform/run/dev.h"
@@ -657,6 +658,9 @@ static void note_end(struct session *s)
 	s->report->early =
 	    !estimates(s) && !tune_stopped(s) && clock_now(s->clock) + LEAST_TURN_NS < tune_search_end_ns(s);
 	search_count_ends(s->result, s->ntasks, s->report->ended);
+	s->report->library_tasks = 0;
+	for (int i = 0; i < s->ntasks; i++)
+		s->report->library_tasks += library_is_cand(s->result[i].best);
 }
 
 static void close_worker(struct session *s)

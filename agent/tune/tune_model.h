@@ -139,7 +139,7 @@ struct tune_report {
 	const char *strategy, *cache, *target;
 	int nlibraries; /* that compete: */
 	const struct library_state *library;
-	int library_kernels; /* tasks whose best kernel is a library's */
+	int library_tasks;  /* tasks whose best kernel is a library's */
 	int kernels_before; /* of the network as it was; 0: it was not measured after the search */
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */

@@ -15,7 +15,7 @@ enum {
 	CPU = 1,
 	F32 = 3,
 	INFERENCE = 96,
-	AUTO = 3,
+	DIRECT = 1, /* Winograd is hone's to choose, by level */
 	TAG_ANY = 1,
 	TAG_4C = 75,
 	TAG_8C = 93,
@@ -247,7 +247,7 @@ static void *plan_of(const struct hone_piece *p, struct shape_of *s)
 	if (f.attr_create(&attr) != 0)
 		return NULL;
 	bool good = add_post_ops(p, s, attr) &&
-		    (p->kind == HONE_CONVOLUTION ? f.conv(&op, INFERENCE, AUTO, &s->src, w, bias, &s->dst,
+		    (p->kind == HONE_CONVOLUTION ? f.conv(&op, INFERENCE, DIRECT, &s->src, w, bias, &s->dst,
 							  s->stride, s->dilation, s->before, s->behind)
 						 : f.matmul(&op, &s->src, w, bias, &s->dst)) == 0;
 	const char *how = NULL;

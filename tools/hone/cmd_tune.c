@@ -224,6 +224,10 @@ static void network(const struct args *a, const struct tune_options *o, const st
 		printf("  every kernel is at its default schedule\n");
 	buf_free(&joined);
 	headline_medians(medians_mislead(r));
+	if (r->nlibraries)
+		table_say("libraries run %d of %d tasks; `hone explain MODEL --placement` shows what each "
+			  "one needs",
+			  r->library_tasks, r->tasks);
 	if (r->reverted)
 		table_say("%d task%s went back to the default schedule, which is faster inside the network",
 			  r->reverted, plural_s(r->reverted));
