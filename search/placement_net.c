@@ -50,11 +50,11 @@ static int check_counts(const struct placement_problem *p)
 	for (size_t i = 0; i < sizeof counts / sizeof *counts && rc >= 0; i++)
 		rc =
 		    check_count(counts[i].what, counts[i].n, counts[i].least, counts[i].most, counts[i].list);
-	for (int d = 0; d < p->ndevices && rc >= 0; d++)
+	for (int d = 0; rc >= 0 && d < p->ndevices; d++)
 		if (!is_time(p->launch_ns[d]))
 			rc =
 			    fail(E_USAGE, "launch time %g ns of device %d is not a time", p->launch_ns[d], d);
-	for (int i = 0; i < p->nformats * p->nformats && p->mover && rc >= 0; i++)
+	for (int i = 0; rc >= 0 && p->mover && i < p->nformats * p->nformats; i++)
 		if (p->mover[i] != -1 && !in_range(p->mover[i], p->ndevices))
 			rc = fail(E_USAGE, "there is no device %d to make moves", p->mover[i]);
 	return rc;
