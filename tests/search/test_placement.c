@@ -809,7 +809,7 @@ static void damage(struct world *w, struct rng *r)
 {
 	int op = (int)rng_below(r, (uint32_t)w->p.nops), piece = (int)rng_below(r, (uint32_t)w->p.npieces);
 	int numbers[] = {-1, 0, 1, 2, 3, 5, 1 << 30, INT32_MIN}, any = numbers[rng_below(r, 8)];
-	int small = any < 0 ? -any & 7 : any % 8; /* lists here have room for so many */
+	int small = any & 7; /* lists here have room for so many */
 	int *fields[] = {&w->reads[op][0],
 			 &w->writes[op][0],
 			 &w->ops[piece][0],
