@@ -44,11 +44,11 @@ help:
 
 # ---- folders: each is one archive, and a folder sees itself and those before it. A new one is added here, to the
 # lists in_PROGRAM below and to tests/sh/layers.sh. ----
-ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space loops emit graph qdq group onnx) search \
+ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space loops emit library graph qdq group onnx) search \
 	$(addprefix agent/,cache control run quantize bundle sync worker tune honed) $(addprefix tools/,hone fleet bench)
 # A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
 # emitter, strategy, cost model, policy or command is adding one file and editing none. (libhone knows dev_cpu alone.)
-KINDS  = platform/run/dev kernels/graph/op kernels/emit/emit search/strategy search/cost agent/control/policy tools/hone/cmd
+KINDS  = platform/run/dev kernels/graph/op kernels/emit/emit kernels/library/library search/strategy search/cost agent/control/policy tools/hone/cmd
 FLEETS = tools/fleet/db tools/fleet/publish
 MAINS  = $(call src,agent/*/main_*.c tools/*/main_*.c)
 LLVMC  = $(addprefix kernels/emit/,emit_llvm.c emit_ptx.c) $(call src,kernels/emit/llvm_*.c)
@@ -62,7 +62,7 @@ $(B)/%.a:
 # ---- programs: a list of folders, and of libraries ----
 in    = $(patsubst %,$(B)/%.a,$(1))
 BASE  = platform/run platform/machine platform/base
-MATHS = $(addprefix kernels/,onnx group qdq graph emit loops space task)
+MATHS = $(addprefix kernels/,onnx group qdq graph library emit loops space task)
 AGENT = $(addprefix agent/,tune worker sync bundle run control cache)
 in_honed  = $(addprefix agent/,honed control cache) kernels/space kernels/task $(BASE)
 in_sync   = $(addprefix agent/,sync control cache) search $(filter-out kernels/onnx,$(MATHS)) $(BASE)
@@ -179,7 +179,7 @@ LIBSRC = $(foreach r,$(in_lib),$(call src,$(r)/*.c)) kernels/loops/code.c
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx/onnx.pb-c kernels/graph/op_table lib/dev_table)
 # What models spend their time in where kernels are missing stays as fast as -Os makes it.
 LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kernels/graph/add8 kernels/graph/dense8% kernels/graph/depthwise8 kernels/graph/product8 kernels/graph/prog% $(addprefix kernels/task/,runs task tensor walk) \
-	 $(addprefix kernels/graph/op_,binary conv gather gemm norm pool quant reduce resize softmax unary) platform/base/crc platform/run/pool
+	 $(addprefix kernels/graph/op_,binary gemm quant reduce softmax unary) platform/base/crc platform/run/pool
 # Without these optimisations code is 3 % smaller for x86-64, and 1 % for arm64, for which the former two make it larger.
 SMALLER := $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-tree-loop-im -fno-move-loop-invariants -fno-caller-saves $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),-fno-ipa-sra -fno-partial-inlining,-fno-gcse -fno-inline-functions-called-once))
 # For a debugger or a sanitizer they stay as CFLAGS says, with frame pointers. A stack protector (Debian packages) would add 33 KB.
@@ -220,15 +220,16 @@ $(B)/libhone.so: $(B)/libhone.o
 	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=$(LIBMAP)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete$(if $(BOARD),,$(,)-z$(,)pack-relative-relocs),-z,noseparate-code,--gc-sections \
 		-o $@ $< -lprotobuf-c -lzstd $(CLIBS) && ln -sf libhone.so $(B)/$(SONAME)
 
-# What runs plans on devices with drivers (OpenCL, CUDA), which libhone.so opens when an application asks for one (agent/run/device_lib.h).
+# What runs plans on devices with drivers (OpenCL, CUDA), which libhone.so opens when an application asks for one, and kernels of
+# libraries, for which it opens the same file when a plan needs one (agent/run/device_lib.h).
 # About 88 KB stripped.
-DEVSRC = agent/run/device_lib.c agent/run/plan_device.c agent/run/plan_graph.c platform/run/dev.c platform/run/driver_text.c \
+DEVSRC = $(call src,kernels/library/*.c) agent/run/device_lib.c agent/run/plan_device.c agent/run/plan_graph.c platform/run/dev.c platform/run/driver_text.c \
 	 $(foreach d,opencl cuda,platform/run/dev_$d.c $(call src,platform/run/$d*.c))
 $(B)/gen/lib/device_table.c: Makefile
 	@mkdir -p $(@D)
 	$(call say,GEN)$(call table,platform/run/dev,cuda opencl) > $@
 DEVICE_LINK = $(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,noseparate-code,--gc-sections,--exclude-libs,ALL,--defsym=fail=device_fail,--defsym=fail_in=device_fail_in,--defsym=err_text=device_err_text -o $@ $(filter %.o %.a,$^) -lzstd $(CLIBS)
-DEVICE_PARTS = $(DEVSRC:%.c=$(B)/lib/%.o) $(B)/lib/gen/lib/device_table.o $(B)/libhone-all.a
+DEVICE_PARTS = $(DEVSRC:%.c=$(B)/lib/%.o) $(B)/lib/gen/lib/device_table.o $(B)/lib/gen/kernels/library/library_table.o $(B)/libhone-all.a
 $(B)/libhone-device.so: $(DEVICE_PARTS)
 	$(call say,LD)$(DEVICE_LINK)
 

@@ -43,6 +43,10 @@ struct job_task {
 	 * measured interleaved with the default, which replaces it if it wins that race (search/race.h), or
 	 * if the incumbent no longer works. */
 	const char *incumbent;
+	/* Candidates from outside of the space, as those of libraries. Each is tried once the task's first
+	 * slice has shown what there is to beat, raced like others, and never varied. */
+	int noffers;
+	const char *const *offer;
 	bool f32;      /* f16 does not hold its weights, whatever the level */
 	bool codeless; /* no code of the incumbent can run: it is made before any other task's default */
 	/* > 0: the incumbent is a stranger's, and this is the time that he claims. It gets one try. The try
@@ -60,6 +64,9 @@ struct job_task {
 };
 
 enum { JOB_LIES = 3 };
+
+/* The part of a box of so many ns that offers may take: a tenth, but three tenths of one of under 20 s. */
+int64_t job_offer_ns(int64_t box_ns);
 
 /* Whether the trials of earlier boxes and jobs are of more than the default and the incumbent. */
 bool job_had_turn(const struct job_task *t);
@@ -107,6 +114,7 @@ struct job_spent {          /* how the time of a job was spent */
 	int64_t time_ns;    /* timing candidates */
 	int64_t race_ns;    /* racing the best candidates */
 	int64_t own_ns;     /* everything else: search, saving results */
+	int64_t offer_ns;   /* trying offers: a part of the above */
 	int64_t ahead_ns;   /* work of builders, in parallel to the above */
 	size_t state_bytes; /* memory of the search */
 };
@@ -129,6 +137,7 @@ struct job_limits {
 	const int64_t *held_ns;         /* time before deadline_ns that the caller holds back; its sink may
 					   change it while the job runs; may be NULL */
 	const int64_t *missing_held_ns; /* the same before missing_by_ns */
+	int64_t offer_ns;               /* what trying offers may take (job_offer_ns of the box) */
 	bool defaults_only;             /* only the default and the incumbent of every task, no search */
 	bool quick;                     /* end the search when gains dry up, even before the box is over */
 	double least;                   /* end it when no task promises more than this; 0: no limit */

@@ -95,14 +95,15 @@ static void recall(struct tune *t, const struct tried *k)
 	r->tried = *k;
 	r->tried.cand = r->cand;
 	r->tried.lost = still_lost(t, k, ns);
-	t->strategy->tell(t->state, r->cand, &m);
+	if (!tune_is_offer(t, r->cand))
+		t->strategy->tell(t->state, r->cand, &m);
 }
 
 void tune_recall(struct tune *t)
 {
 	for (int i = 0; i < t->task->ntried; i++) {
 		const struct tried *k = &t->task->tried[i];
-		if (space_legal(t->space, k->cand) >= 0 && !tune_knows(t, k->cand))
+		if (tune_legal(t, k->cand) >= 0 && !tune_knows(t, k->cand))
 			recall(t, k);
 	}
 }

@@ -14,7 +14,8 @@ enum tried_by {
 		       kind */
 	TRIED_RULE, /* the space's portfolio */
 	TRIED_STRATEGY,
-	TRIED_TWIN, /* other numbers of a good structure */
+	TRIED_TWIN,  /* other numbers of a good structure */
+	TRIED_OFFER, /* from outside of the space (struct job_task) */
 	TRIED_BYS
 };
 

@@ -196,6 +196,8 @@ static int next_fastest(const struct tune *t, int after, bool racing)
 /* Proposes other numbers of trial `from`: the structure is the same, so nothing big is compiled. */
 static bool propose_twin(struct tune *t, int from, char cand[CAND_MAX])
 {
+	if (tune_is_offer(t, t->trial[from].cand))
+		return false;
 	for (int i = 0; i < TWIN_TRIES; i++) {
 		if (space_twin(t->space, &t->rng, t->trial[from].cand, cand) < 0)
 			return false;
@@ -434,6 +436,8 @@ int tune_slice(struct tune *t)
 	int64_t start_ns = clock_now(t->box->runner->clock), before_ns = t->result->best_ns;
 	double room = room_of(t);
 	int rc = try_slice(t, SLICE);
+	if (rc >= 0 && t->slices == 0 && t->best >= 0)
+		rc = tune_try_offers(t);
 	if (rc >= 0)
 		rc = race(t);
 	if (rc < 0)

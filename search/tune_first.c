@@ -72,9 +72,9 @@ bool tune_is_known(const struct tune *t)
 {
 	const char *cand = t->task->incumbent;
 	if (t->end || !t->task->codeless || !cand || t->task->earlier || !strcmp(cand, t->standard) ||
-	    distrusted(t) || space_legal(t->space, cand) < 0)
+	    distrusted(t) || tune_legal(t, cand) < 0)
 		return false;
-	return t->task->claim_ns <= 0 ||
+	return t->task->claim_ns <= 0 || tune_is_offer(t, cand) ||
 	       space_draft(t->space, cand) <= CLAIM_DRAFTS * space_draft(t->space, t->standard);
 }
 
@@ -99,7 +99,7 @@ static int find_incumbent(struct tune *t, int *trial, struct meas *m)
 	t->by = TRIED_INCUMBENT;
 	*m = (struct meas){.status = MEAS_INFEASIBLE};
 	*trial = t->known;
-	if (space_legal(t->space, t->task->incumbent) < 0)
+	if (tune_legal(t, t->task->incumbent) < 0)
 		return E_OK;
 	if (t->known < 0)
 		return try_firmly(t, t->task->incumbent, trial, m);
@@ -219,7 +219,7 @@ static int trial_of(struct tune *t, const char *cand, int64_t ns)
 bool tune_resumes(const struct tune *t)
 {
 	const struct job_result *e = t->task->earlier;
-	return !t->end && e && e->best_ns > 0 && space_legal(t->space, e->best) >= 0;
+	return !t->end && e && e->best_ns > 0 && tune_legal(t, e->best) >= 0;
 }
 
 /* Resumes an earlier job of this box: nothing is built before it is raced. */

@@ -7,6 +7,14 @@
 
 #include "search/tune.h"
 
+/* Whether the caller offers this candidate from outside of the space: it has no features and no twins, and
+ * the strategy does not hear of it. */
+bool tune_is_offer(const struct tune *t, const char *cand);
+/* Whether the task can have this candidate: it is in the space, or an offer. */
+int tune_legal(const struct tune *t, const char *cand) MUST_CHECK;
+/* tune_offer.c: tries the offers that are not known yet. */
+int tune_try_offers(struct tune *t) MUST_CHECK;
+
 bool tune_knows(const struct tune *t, const char *cand);
 int tune_add(struct tune *t, const char *cand); /* adds a trial, proposed by t->by; returns its index */
 int tune_rounds(const struct tune *t);          /* rounds in which a trial is timed */

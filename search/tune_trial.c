@@ -77,7 +77,7 @@ static void drop_slow(struct tune *t)
 
 void tune_set_best(struct tune *t, int trial, int64_t ns)
 {
-	if (t->best != trial)
+	if (t->best != trial && !tune_is_offer(t, t->trial[trial].cand))
 		space_features(t->space, t->trial[trial].cand, t->f);
 	t->best = trial;
 	t->result->best_ns = ns;
@@ -86,7 +86,8 @@ void tune_set_best(struct tune *t, int trial, int64_t ns)
 
 void tune_tell_akin(struct tune *t)
 {
-	akin_add(&t->box->akin, space_task(t->space), t->index, t->trial[t->best].cand);
+	if (!tune_is_offer(t, t->trial[t->best].cand))
+		akin_add(&t->box->akin, space_task(t->space), t->index, t->trial[t->best].cand);
 }
 
 int tune_save(struct tune *t, bool best, int trial, const struct meas *m)
@@ -191,8 +192,11 @@ void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_n
 {
 	const char *cand = t->trial[trial].cand;
 	float f[FEATURES];
-	space_features(t->space, cand, f);
-	tune_believe(t, trial, f);
+	const bool own = !tune_is_offer(t, cand);
+	if (own) {
+		space_features(t->space, cand, f);
+		tune_believe(t, trial, f);
+	}
 	tune_tried(t, trial, m, start_ns);
 	t->box->trials++;
 	t->result->trials++;
@@ -202,7 +206,8 @@ void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_n
 	t->result->failed += m->status != MEAS_OK && m->status != MEAS_ABORTED;
 	if (m->status != MEAS_OK)
 		log_more("%s: %s: %s", t->task->label, cand, meas_status_name(m->status));
-	t->strategy->tell(t->state, cand, m);
+	if (own)
+		t->strategy->tell(t->state, cand, m);
 	drop_slow(t);
 	tune_progress(t);
 }

@@ -4,14 +4,15 @@
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
 # Tests and benchmarks that run models, and so need the fallback kernels.
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_device cli_device cli_cuda plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_submit cli_tune tune_box tune_leash honed_job networks halves onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_device cli_device cli_cuda plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_odd cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_library cli_submit cli_tune tune_box tune_leash honed_job networks halves onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
+$(B)/tests/test_cli_library: | $(B)/libhone.so $(B)/libhone-device.so
 # What libhone opens from beside itself, which is the program in its tests.
 $(B)/tests/libhone-device.so: $(B)/libhone-device.so
 	ln -sf ../libhone-device.so $@
 $(patsubst %,$(B)/tests/test_libhone_%,device cuda): $(B)/gen/fallback.o | $(B)/tests/libhone-device.so
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
-$(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
+$(patsubst %,$(B)/tests/test_honed_%,socket board gate cache): | $(B)/honed
 $(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack cli_programs): | $(B)/hone $(B)/honed $(B)/hone-sync
 $(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cli_words cli_programs): | $(B)/hone-fleet
 # What runs PTX on the host (tests/lib/ptx.h), and tests that use it. Rounding modes hold within its loops over lanes.

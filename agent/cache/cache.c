@@ -68,16 +68,22 @@ static int add_folders(struct cache *c, const char *dir)
 	return rc;
 }
 
+int cache_refuse_unwritable(const char *dir)
+{
+	if (!not_ours_to_write(dir))
+		return E_OK;
+	const char *remedy = errno == EROFS ? "mount it writable" : "chown it";
+	return fail(E_IO, "cache %s: user %u cannot write to it (%s): %s, or use another folder", dir,
+		    (unsigned)geteuid(), strerror(errno), remedy);
+}
+
 /* Makes the folder that is written, and takes its lock. */
 static int hold_folder(struct cache *c, const char *dir, int64_t wait_ns)
 {
 	bool implied = c->layer[c->nlayers - 1].implied;
 	char why[64] = "";
-	if (c->o.only_here && not_ours_to_write(dir)) {
-		const char *remedy = errno == EROFS ? "mount it writable" : "chown it";
-		return fail(E_IO, "cache %s: user %u cannot write to it (%s): %s, or use another folder", dir,
-			    (unsigned)geteuid(), strerror(errno), remedy);
-	}
+	if (c->o.only_here && cache_refuse_unwritable(dir) < 0)
+		return E_IO;
 	if (implied && faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) < 0)
 		snprintf(why, sizeof why, "%s", strerror(errno));
 	new_folder_note(&c->made, cache_dir(c));

@@ -133,6 +133,8 @@ bool cache_may_be(const char *dir);
 /* E_USAGE: the folder holds other files, and none of a cache, so it is probably not meant as one. A folder
  * that is missing or cannot be read passes. cache_open does not ask. */
 int cache_refuse_other(const char *dir) MUST_CHECK;
+/* E_IO: this process may not write into the folder, which exists, and what to do. */
+int cache_refuse_unwritable(const char *dir) MUST_CHECK;
 int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns) MUST_CHECK;
 int cache_open_memory(struct cache **out, const char *dir) MUST_CHECK;
 int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, int64_t wait_ns,

@@ -13,8 +13,8 @@
 
 const char *tried_by_name(enum tried_by b)
 {
-	static const char *const names[TRIED_BYS] = {"default", "incumbent", "seed",
-						     "rule",    "strategy",  "twin"};
+	static const char *const names[TRIED_BYS] = {"default",  "incumbent", "seed", "rule",
+						     "strategy", "twin",      "offer"};
 	return (unsigned)b < TRIED_BYS ? names[b] : NULL;
 }
 

@@ -12,11 +12,23 @@
 
 enum { MOST_FILE_BYTES = 256 << 10, MOST_DROPINS = 256 };
 
+/* A model, say, given in place of a configuration: each of its lines would be a mistake. */
+static bool is_binary(const struct blob *b)
+{
+	const unsigned char *p = b->p;
+	return b->n && ((*p < ' ' && !strchr("\t\n\r\f", *p)) || memchr(p, 0, b->n));
+}
+
 /* A file that cannot be read is a mistake, too, unless it is not there. */
 static int read_one(const char *path, struct arena *a, struct conf *c, struct buf *mistakes)
 {
 	struct blob b;
 	int rc = file_read(a, path, MOST_FILE_BYTES, &b);
+	if (rc >= 0 && is_binary(&b))
+		return fail(E_CORRUPT,
+			    "%s is not a configuration but a binary file, as a model is; name a text "
+			    "file such as " CONF_FILE,
+			    path);
 	if (rc >= 0)
 		return conf_collect(path, b.p, b.n, a, c, mistakes);
 	if (!mistakes || rc == E_NOTFOUND || rc == E_NOMEM)

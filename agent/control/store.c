@@ -3,6 +3,7 @@
 
 #include "agent/cache/hint.h"
 #include "platform/base/clock.h"
+#include "platform/base/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 enum { SEGMENT_BYTES = 1 << 20 /* of records: a box fills one, and a new one takes two more syncs */ };
-enum what { DO_PUT, DO_FORGET, DO_BRING, DO_DROP, DO_COMMIT, DO_PREPARE, DO_REST };
+enum what { DO_PUT, DO_FORGET, DO_BRING, DO_DROP, DO_COMMIT, DO_PREPARE, DO_REST, DO_LOOK };
 
 struct task {
 	enum what what;
@@ -39,6 +40,8 @@ struct store {
 	bool unwritten;        /* something was put since the last commit that succeeded */
 	bool opened;           /* the cache was opened at least once */
 	int64_t written_bytes; /* the cache's count when it was first opened */
+	struct inventory holds; /* when the store last knew */
+	bool lacks;             /* and less was found since the last result */
 	int bad;               /* error of a put since the last commit that no commit can repair; 0: none */
 	char why[sizeof((struct stored *)0)->text];
 };
@@ -68,6 +71,18 @@ static struct task *list_pop(struct list *l)
 	return t;
 }
 
+/* Names the key of the configuration that chooses the folder: honed's reader has no --cache. */
+#define OTHER_FOLDER "name another folder (cache in [honed] of honed.conf)"
+
+int store_refuse(const char *dir)
+{
+	if (file_exists(dir) && !file_is_dir(dir))
+		return fail(E_IO, "cache %s is a file, not a folder: remove it, or " OTHER_FOLDER, dir);
+	if (cache_refuse_other(dir) < 0)
+		return fail(E_USAGE, "cache %s holds other files, and none of a cache: " OTHER_FOLDER, dir);
+	return E_OK;
+}
+
 int store_open(const char *dir, int64_t cap_bytes, struct store **out)
 {
 	struct store *s = calloc(1, sizeof *s);
@@ -84,6 +99,11 @@ int store_open(const char *dir, int64_t cap_bytes, struct store **out)
 	list_start(&s->done);
 	*out = s;
 	return E_OK;
+}
+
+void store_expect(struct store *s, const struct inventory *holds)
+{
+	s->holds = *holds;
 }
 
 void store_abandon(struct store *s)
@@ -159,6 +179,12 @@ void store_rest(struct store *s)
 	add(s, (struct task){.what = DO_REST}, (struct blob){0});
 }
 
+void store_look(struct store *s)
+{
+	add(s, (struct task){.what = DO_LOOK}, (struct blob){0});
+	store_keep(s, 0);
+}
+
 size_t store_bytes(const struct store *s)
 {
 	return s->waits.bytes + s->works.bytes;
@@ -194,11 +220,23 @@ bool store_told(struct store *s, struct stored *out)
 	return true;
 }
 
+/* Compares what the cache has with what it had when the store last knew. */
+static void compare(struct store *s)
+{
+	struct inventory now;
+	inventory_take(s->cache, &now);
+	s->lacks |= inventory_lacks(s->cache, &s->holds, &now);
+	s->holds = now;
+}
+
 static int open_cache(struct store *s)
 {
 	struct cache_state state;
 	if (s->cache)
 		return E_OK;
+	int rc = store_refuse(s->dir);
+	if (rc < 0)
+		return rc;
 	struct cache_options o = {
 	    .cap_bytes = s->cap_bytes,
 	    .batch_records = CACHE_MOST_BATCH,
@@ -208,11 +246,12 @@ static int open_cache(struct store *s)
 	if (!s->cap_bytes || s->cap_bytes >= 16 * SEGMENT_BYTES)
 		o.segment_bytes = SEGMENT_BYTES;
 	s->lock_fd = -1;
-	int rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, 0, &o);
+	rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, 0, &o);
 	if (rc < 0) {
 		s->cache = NULL;
 		return rc;
 	}
+	compare(s);
 	if (!s->opened) {
 		cache_state(s->cache, &state);
 		s->written_bytes = state.written_bytes;
@@ -246,6 +285,23 @@ static void write_one(struct store *s, struct task *t)
 		lose(s, rc);
 }
 
+/* Tells what the cache has. One that cannot be written may be read all the same; what cannot be read has
+ * nothing. */
+static void tell_holds(struct store *s, struct stored *out)
+{
+	struct inventory now;
+	if (s->cache) {
+		inventory_take(s->cache, &s->holds);
+	} else if (inventory_is_known(&s->holds)) {
+		int lacks = inventory_compare(s->dir, &s->holds, &now);
+		s->lacks |= lacks != 0;
+		s->holds = lacks < 0 ? (struct inventory){0} : now;
+	}
+	out->holds = s->holds;
+	out->lacks = s->lacks;
+	s->lacks = false;
+}
+
 static void commit(struct store *s, struct task *t)
 {
 	struct cache_state state = {.written_bytes = s->written_bytes};
@@ -266,6 +322,7 @@ static void commit(struct store *s, struct task *t)
 	out->written_bytes = state.written_bytes - s->written_bytes;
 	s->bad = 0;
 	s->unwritten = s->unwritten && rc < 0;
+	tell_holds(s, out);
 }
 
 /* Errors here are not reported: the first commit fails with them, too, and reports them. */
@@ -276,6 +333,7 @@ static void prepare(struct store *s, struct task *t)
 	int syncs = rc < 0 ? rc : cache_prepare(s->cache);
 	if (syncs > 0)
 		t->stored.sync_ns = (clock_now(&clock_real) - from_ns) / syncs;
+	tell_holds(s, &t->stored);
 }
 
 static void rest(struct store *s, struct task *t)
@@ -292,11 +350,33 @@ static void rest(struct store *s, struct task *t)
 	s->cache = NULL;
 }
 
+/* The lock is released, too: its file may be gone with the folder. */
+static void look(struct store *s, struct task *t)
+{
+	(void)t;
+	cache_close(s->cache);
+	s->cache = NULL;
+	if (s->lock_fd >= 0)
+		cache_let_go(s->lock_dir, s->lock_fd);
+	s->lock_fd = -1;
+}
+
+/* Whether others changed the files, though this process has the lock, since the store last knew. What is open
+ * may be files that are gone. */
+static bool was_changed(const struct store *s)
+{
+	return s->cache && !key_equal(inventory_files(s->dir), s->holds.files);
+}
+
 void store_work(struct store *s)
 {
 	static void (*const fn[])(struct store *, struct task *) = {
 	    [DO_PUT] = write_one, [DO_FORGET] = write_one, [DO_BRING] = write_one, [DO_DROP] = write_one,
-	    [DO_COMMIT] = commit, [DO_PREPARE] = prepare,  [DO_REST] = rest};
+	    [DO_COMMIT] = commit, [DO_PREPARE] = prepare,  [DO_REST] = rest,       [DO_LOOK] = look};
+	if (was_changed(s))
+		look(s, NULL);
 	for (struct task *t = s->works.first; t; t = t->next)
 		fn[t->what](s, t);
+	if (was_changed(s)) /* by this work */
+		inventory_take(s->cache, &s->holds);
 }

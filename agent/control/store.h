@@ -10,6 +10,7 @@
 #define AGENT_STORE_H
 
 #include "agent/cache/cache.h"
+#include "agent/cache/inventory.h"
 
 /* Limit of waiting bytes: above it no more should be taken from jobs until they are written. */
 enum { STORE_BYTES = 8 << 20 };
@@ -22,11 +23,21 @@ struct stored {                        /* the result of a commit */
 	int rc;
 	bool lost; /* rc < 0: and a later commit cannot repair it */
 	uint64_t generation;
-	char text[512]; /* rc < 0: why */
+	/* Records are gone that the cache had when the store last knew; not those that the store itself
+	 * evicted or forgot. */
+	bool lacks;
+	struct inventory holds; /* what the cache has now; inventory_is_known */
+	char text[512];         /* rc < 0: why */
 };
 
-/* The first work makes dir; nothing is read or locked before. If dir may not be written, commits fail. */
+/* Whether dir can be honed's cache, or can be made: else E_USAGE or E_IO, with what to do. Its permissions
+ * are not tried. */
+int store_refuse(const char *dir) MUST_CHECK;
+/* The first work makes dir; nothing is read or locked before. If dir may not be written, or store_refuse
+ * refuses it, commits fail. */
 int store_open(const char *dir, int64_t cap_bytes, struct store **out) MUST_CHECK;
+/* What the cache has to hold when it is first opened; call it before the first work. */
+void store_expect(struct store *s, const struct inventory *holds);
 /* Closes the store at once; waiting puts that are not being written are lost. */
 void store_abandon(struct store *s);
 /* Writes all that waits, and closes the cache. No work may be in progress. */
@@ -44,6 +55,8 @@ void store_keep(struct store *s, int64_t ticket);
 void store_prepare(struct store *s);
 /* Closes the cache when all that waits is written. */
 void store_rest(struct store *s);
+/* Reads the folder anew, because it may not be what it was; reported as a commit with ticket 0. */
+void store_look(struct store *s);
 size_t store_bytes(const struct store *s); /* waiting or being written */
 /* True: there is work, and none in progress: now call store_work on some thread, then store_end on this
  * one. */

@@ -38,6 +38,7 @@
 #ifndef AGENT_HONED_H
 #define AGENT_HONED_H
 
+#include "agent/cache/inventory.h"
 #include "agent/control/conf.h"
 #include "agent/control/control.h"
 #include "platform/base/clock.h"
@@ -76,6 +77,8 @@ struct marks {
 	/* Bytes written to flash on a day (UTC, since 1970), so that a limit of a day outlives a restart;
 	 * the code that writes the file sets the day. */
 	int64_t day, day_bytes;
+	/* What the cache held when they were written: they hold for a cache that has all of that. */
+	struct inventory cache;
 	int n;
 	struct mark_of {
 		/* hash of path, size, inode, times, threads, level, target and emitter */
@@ -114,7 +117,9 @@ enum honed_event_kind {
 	HE_STARTED, /* job, pid; `client` is its control connection */
 	HE_ENDED,   /* job: rc (0 good, < 0: enum err), text */
 	/* the commit of HA_COMMIT's ticket has ended: rc, text, lost (no later commit can repair that),
-	 * generation, written_bytes (since honed started). Ticket 0: the answer to HA_PREPARE: sync_ns */
+	 * generation, written_bytes (since honed started). Ticket 0: the answer to HA_PREPARE: sync_ns; or
+	 * the driver looked at the cache: rc, text. All: holds (what the cache has now; NULL: not told),
+	 * lacks (it lost records since honed last knew, otherwise than by honed's own work) */
 	HE_STORED,
 	HE_MODELS, /* the models' files changed, or were looked at: model[] */
 	/* the new conf with its model[] (the old one may be freed then); or NULL with rc and text: refused */
@@ -139,7 +144,8 @@ struct honed_event {
 	int minute;     /* of the day; -1: not known */
 	int64_t ticket, written_bytes, sync_ns;
 	uint64_t generation;
-	bool lost;
+	bool lost, lacks;
+	const struct inventory *holds;
 	int rc;
 	const char *text, *name;
 	const struct conf *conf;
@@ -240,8 +246,8 @@ int64_t honed_wakeup(const struct honed *h);
  * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
  * wants, leases (how many it has had), task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits
- * [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed started), of the
- * cache and the marks}; sync {next_s} */
+ * [{name, why, since_s (ago), left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed
+ * started), of the cache and the marks}; sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* Writes the text format of Prometheus, each metric with HELP and TYPE (configs/grafana/hone.json shows
  * them). Gauges: hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (a row for

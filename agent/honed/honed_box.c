@@ -231,12 +231,20 @@ static bool in_vain(struct honed *h)
 	return h->now_ns - h->worked_ns >= VAIN_NS;
 }
 
+/* Whether what jobs find cannot be kept before the end of the box. */
+static bool has_no_cache(const struct honed *h)
+{
+	return h->commits.error[0] && h->commits.until_ns >= h->o.box_ns;
+}
+
 static bool boot_over(const struct honed *h)
 {
 	if (h->now_ns >= boot_tell_ns(h))
 		return true;
 	if (jobs_ours(h))
 		return false;
+	if (has_no_cache(h))
+		return true;
 	for (int i = 0; i < h->models.n; i++)
 		if (model_when(h, i) < h->o.box_ns)
 			return !boot_has_time(h);
@@ -247,6 +255,8 @@ static const char *why_boot_is_over(const struct honed *h)
 {
 	if (h->now_ns >= boot_tell_ns(h))
 		return "the time box is over";
+	if (has_no_cache(h))
+		return "the cache cannot be written";
 	for (int i = 0; i < h->models.n; i++)
 		if (model_wants(&h->models.list[i]))
 			return "what is left of the time box is too short for another job";

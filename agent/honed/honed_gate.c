@@ -95,6 +95,7 @@ static void heed(struct honed *h)
 
 void gate_file_inhibit(struct honed *h, const struct honed_event *e)
 {
+	h->inhibits.file_ns = h->inhibits.file ? h->inhibits.file_ns : h->now_ns;
 	free(h->inhibits.file);
 	h->inhibits.file = e->text ? strndup(e->text, sizeof h->inhibits.list[0]->why - 1) : NULL;
 	heed(h);
@@ -132,6 +133,7 @@ int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const c
 	if (!i)
 		return fail(E_BUSY, "inhibit: there are %d inhibits already; hone resume lifts one",
 			    h->inhibits.n);
+	i->since_ns = h->now_ns;
 	snprintf(i->name, sizeof i->name, "%u-%u-%lld", (unsigned)uid, ++h->inhibits.number,
 		 until_ns == NEVER ? 0LL : (long long)until_ns);
 	snprintf(i->why, sizeof i->why, "%.200s (user %u)", why, (unsigned)uid);

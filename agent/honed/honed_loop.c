@@ -15,6 +15,8 @@
 #define NEVER INT64_MAX
 #define METRICS_NS (15 * NS_PER_S)
 #define STORE_REST_NS (20 * NS_PER_S)
+#define CACHE_NS                                                                                             \
+	NS_PER_S /* between looks whether the cache's files are still the same, while it is written */
 
 int64_t loop_now(void)
 {
@@ -106,13 +108,14 @@ void loop_stored(struct loop *l)
 {
 	struct stored d;
 	while (!l->names_cache && store_told(l->store, &d)) {
-		if (d.rc < 0 && !d.ticket)
-			log_error("%s", d.text);
+		l->holds = d.holds;
 		loop_tell(l, &(struct honed_event){.kind = HE_STORED,
 						   .ticket = d.ticket,
 						   .sync_ns = d.sync_ns,
 						   .rc = d.rc,
 						   .lost = d.lost,
+						   .lacks = d.lacks,
+						   .holds = &d.holds,
 						   .text = d.text,
 						   .generation = d.generation,
 						   .written_bytes = d.written_bytes});
@@ -126,6 +129,7 @@ static void on_worked(uv_work_t *w, int status)
 	l->working = false;
 	store_end(l->store);
 	loop_stored(l);
+	loop_watch_cache(l); /* its folder may be new */
 	start_work(l);
 	if (l->paused)
 		loop_resume(l);
@@ -270,9 +274,9 @@ static void act(void *ctx, const struct honed_action *a)
 
 static int64_t next_ns(const struct loop *l)
 {
-	const int64_t at[] = {honed_wakeup(l->h),  l->ping_ns,    l->metrics_changed ? l->metrics_ns : NEVER,
-			      l->models_ns,        l->rest_ns,    l->accept_ns,
-			      loop_jobs_wakeup(l), l->inhibits_ns};
+	const int64_t at[] = {honed_wakeup(l->h),  l->ping_ns,     l->metrics_changed ? l->metrics_ns : NEVER,
+			      l->models_ns,        l->rest_ns,     l->accept_ns,
+			      loop_jobs_wakeup(l), l->inhibits_ns, l->cache_ns};
 	int64_t next = NEVER;
 	for (size_t i = 0; i < sizeof at / sizeof *at; i++)
 		next = at[i] < next ? at[i] : next;
@@ -301,6 +305,16 @@ static void ping(struct loop *l, int64_t now_ns)
 		return;
 	say(notify_send(&l->notify, "WATCHDOG=1"));
 	l->ping_ns = now_ns + half;
+}
+
+/* Somebody else removed files of the cache, or its folder, if they are not those that the store knows. */
+static void look_at_cache(struct loop *l, int64_t now)
+{
+	l->cache_ns = l->working ? now + CACHE_NS : NEVER;
+	if (l->working || key_equal(inventory_files(l->cache), l->holds.files))
+		return;
+	store_look(l->store);
+	start_work(l);
 }
 
 static void let_store_rest(struct loop *l)
@@ -332,6 +346,8 @@ static void on_timer(uv_timer_t *t)
 		loop_inhibited(l);
 	if (now >= l->rest_ns)
 		let_store_rest(l);
+	if (now >= l->cache_ns)
+		look_at_cache(l, now);
 	if (now >= l->accept_ns)
 		loop_accept_again(l);
 	loop_jobs_late(l, now);
@@ -424,13 +440,15 @@ static int open_honed(struct loop *l, const struct marks *marks)
 
 int loop_open(struct loop *l, const struct marks *marks)
 {
-	l->ping_ns = l->models_ns = l->rest_ns = l->accept_ns = l->inhibits_ns = NEVER;
-	l->changes_fd = l->spare_fd = -1;
+	l->ping_ns = l->models_ns = l->rest_ns = l->accept_ns = l->inhibits_ns = l->cache_ns = NEVER;
+	l->changes_fd = l->spare_fd = l->cache_watch = -1;
 	if (l->notify.watchdog_ns)
 		l->ping_ns = loop_now();
 	int rc = open_uv(l);
 	if (rc >= 0)
 		rc = store_open(l->cache, l->conf->cache_bytes, &l->store);
+	if (rc >= 0)
+		store_expect(l->store, &marks->cache);
 	if (rc >= 0)
 		rc = open_honed(l, marks);
 	if (rc >= 0)

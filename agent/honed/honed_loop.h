@@ -72,12 +72,14 @@ struct loop {
 	struct loop_later later;
 
 	uv_timer_t timer;
-	int64_t ping_ns, metrics_ns, models_ns, rest_ns, accept_ns; /* when due; INT64_MAX: not due */
+	/* when due; INT64_MAX: not due */
+	int64_t ping_ns, metrics_ns, models_ns, rest_ns, accept_ns, cache_ns;
 	bool metrics_changed;
 	struct key metrics_written;
 	uv_signal_t on_hup, on_term, on_int, on_child;
 
 	struct store *store;
+	struct inventory holds; /* what the cache has, as the store last told */
 	uv_work_t work;
 	bool working;
 	bool names_cache; /* a thread is making the cache folder durable; until then no commit in it is */
@@ -108,7 +110,7 @@ struct loop {
 	struct trigger *trigger[2];
 
 	uv_poll_t changes; /* inotify */
-	int changes_fd, inhibit_watch[2];
+	int changes_fd, inhibit_watch[2], cache_watch;
 	int64_t looked_models_ns;
 	struct honed_model model[HONED_MODELS];
 	char refused[HONED_MODELS][160];
@@ -178,6 +180,9 @@ void loop_marks(struct loop *l, const struct marks *m);
 
 /* honed_loop_watch.c */
 void loop_watch(struct loop *l); /* watches again, after the configuration was read */
+/* Watches the cache's folder, if there is one: files that vanish from it are looked for (cache_ns). A box is
+ * too short for that. */
+void loop_watch_cache(struct loop *l);
 void loop_watch_close(struct loop *l);
 void loop_watch_pause(struct loop *l, bool on);
 

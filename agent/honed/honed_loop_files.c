@@ -48,6 +48,7 @@ static void look_at(struct loop *l, int i)
 	struct stat st;
 	l->model[i] = (struct honed_model){0};
 	const char *why = stat(m->path, &st) < 0      ? strerror(errno)
+			  : S_ISDIR(st.st_mode)       ? "a folder; name the file of a model"
 			  : !S_ISREG(st.st_mode)      ? "not a regular file"
 			  : access(m->path, R_OK) < 0 ? strerror(errno)
 						      : NULL;

@@ -2,6 +2,7 @@
 /* Watches folders for inhibit files and models that appear, vanish or are replaced. Files that are written in
  * place are watched only if they are models, because a folder may be a busy one. */
 #include "agent/honed/honed_loop.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 
 #include <errno.h>
@@ -11,11 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SETTLE_NS NS_PER_S /* from a change of a model to the look at it */
+#define SETTLE_NS NS_PER_S /* from a change of a model or the cache to the look at it */
 enum {
 	FOLDER = IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR,
 	MODEL = IN_CLOSE_WRITE | IN_ATTRIB,
-	MOST_READS = 256 /* about as many as fill the kernel's queue */
+	CACHE = IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR |
+		IN_MASK_ADD, /* a model may lie there, too */
+	MOST_READS = 256     /* about as many as fill the kernel's queue */
 };
 
 static const char *last_part(const char *path)
@@ -35,9 +38,20 @@ static int watch_folder_of(struct loop *l, const char *path)
 	return inotify_add_watch(l->changes_fd, n ? folder : ".", FOLDER);
 }
 
+/* Its other files, as the lock, come and go. */
+static bool concerns_cache(const struct loop *l, const struct inotify_event *e)
+{
+	return e->mask & IN_Q_OVERFLOW ||
+	       (e->wd == l->cache_watch && (!e->len || file_ends_with(e->name, ".seg")));
+}
+
 static void note(struct loop *l, const struct inotify_event *e, bool *models, bool *inhibits)
 {
 	const char *name = e->len ? e->name : "";
+	if (concerns_cache(l, e) && l->cache_ns == INT64_MAX)
+		l->cache_ns = loop_now() + SETTLE_NS;
+	if (e->wd == l->cache_watch && !e->len)
+		return;
 	*models |= !e->len || (e->mask & IN_Q_OVERFLOW);
 	*inhibits |=
 	    e->wd == l->inhibit_watch[0] || e->wd == l->inhibit_watch[1] || (e->mask & IN_Q_OVERFLOW);
@@ -65,10 +79,9 @@ static void on_change(uv_poll_t *p, int status, int events)
 	}
 	if (inhibits)
 		loop_inhibited(l);
-	if (models) {
+	if (models)
 		l->models_ns = loop_now() + SETTLE_NS;
-		loop_arm(l);
-	}
+	loop_arm(l);
 }
 
 /* Changes during a pause are reported later; if there are too many, the queue reports an overflow. */
@@ -127,6 +140,12 @@ void loop_watch(struct loop *l)
 		uv_poll_start(&l->changes, UV_READABLE, on_change);
 	}
 	add_all(l);
+}
+
+void loop_watch_cache(struct loop *l)
+{
+	if (l->changes_fd >= 0 && !l->o.box && !l->over)
+		l->cache_watch = inotify_add_watch(l->changes_fd, l->cache, CACHE);
 }
 
 void loop_watch_close(struct loop *l)

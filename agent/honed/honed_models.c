@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The configured models: what is known of each, whose slice is next, and the marks that outlive a boot. */
 #include "agent/honed/honed_parts.h"
+#include "agent/honed/marks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -371,6 +372,52 @@ void marks_save(struct honed *h)
 	honed_act(h, &(struct honed_action){.kind = HA_MARKS, .marks = &h->models.marks});
 }
 
+void marks_hold(struct honed *h, const struct inventory *holds)
+{
+	struct inventory *v = &h->models.marks.cache;
+	h->models.marks_changed |= memcmp(v, holds, sizeof *v) != 0;
+	*v = *holds;
+}
+
+/* Whether the job knows the cache as it was: it has read it since, if all that it had was the answer to its
+ * first commit. */
+static bool has_read_cache(const struct honed_job *j, int64_t ticket)
+{
+	const struct saving *s = &j->saving;
+	return j->lease.grants || s->puts || s->writes || s->won || (s->ticket && s->ticket != ticket);
+}
+
+void models_lack(struct honed *h, int64_t ticket)
+{
+	(void)marks_doubt(&h->models.marks);
+	for (int i = 0; i < h->models.n; i++) {
+		struct kept_model *m = &h->models.list[i];
+		struct kept_model was = *m;
+		if (!m->known || m->refused[0])
+			continue;
+		*m = (struct kept_model){.conf = was.conf,
+					 .key = was.key,
+					 .known = true,
+					 .box = h->o.mode == HONED_BOX,
+					 .bare = true,
+					 .trying = was.trying,
+					 .promise = -1,
+					 .open = was.open,
+					 .recipe = was.recipe,
+					 .had_ns = was.had_ns,
+					 .waits_ns = was.waits_ns,
+					 .fails = was.fails,
+					 .lasting = was.lasting,
+					 .error = was.error};
+	}
+	for (int i = 0; i < HONED_JOBS; i++)
+		h->job[i].saving.lost |= h->job[i].state && has_read_cache(&h->job[i], ticket);
+	h->models.marks_changed = true;
+	if (h->o.mode == HONED_RESIDENT)
+		marks_save(h);
+	honed_changed(h);
+}
+
 void marks_resumed(struct honed *h)
 {
 	if (!h->models.marks.unclean || h->o.mode == HONED_BOX)
@@ -606,7 +653,11 @@ void model_failed(struct honed *h, int i, const char *text, bool lasting)
 	else
 		pause_model(h, m, m->pause_step_ns);
 	keep_error(m, text);
-	if (lasting)
+	/* That the cache cannot be written was said, and when honed tries again. */
+	bool said = h->commits.error[0] && strstr(text, h->commits.error);
+	if (said)
+		honed_log(h, 2, "model %s: %s", model_label(h, m).text, text);
+	else if (lasting)
 		honed_log(h, 0, "model %s: %s; honed tries again when its file or honed.conf has changed",
 			  model_label(h, m).text, text);
 	else if (h->o.mode == HONED_BOX)

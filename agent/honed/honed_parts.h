@@ -192,6 +192,7 @@ struct kept_model {
 struct inhibit {
 	char name[64], why[256];
 	uid_t uid;
+	int64_t since_ns; /* 0: an earlier honed got it */
 	int64_t until_ns;
 };
 
@@ -213,6 +214,7 @@ struct look {
 /* honed_gate.c: who inhibits tuning. */
 struct inhibits {
 	char *file;
+	int64_t file_ns; /* since when it is known */
 	struct inhibit *list[INHIBITS];
 	int n;
 	unsigned number; /* of the last one */
@@ -360,6 +362,12 @@ bool models_settled(const struct honed *h);
 bool models_ready(const struct honed *h);
 bool model_ready(const struct honed *h, const struct kept_model *m);
 void marks_save(struct honed *h);
+/* What the cache holds now, which the marks are true of. */
+void marks_hold(struct honed *h, const struct inventory *holds);
+/* The cache lost records: nothing that is known of kernels and times is true any more, and every model is
+ * tuned again. Of jobs under way, what they say of kernels is not believed either. ticket: of the commit that
+ * found it; 0: none. */
+void models_lack(struct honed *h, int64_t ticket);
 void marks_resumed(struct honed *h); /* an operator wants boxes again */
 /* A commit begins that keeps records of the model's slice: the marks say before it that their gain is not
  * known. */

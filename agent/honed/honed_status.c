@@ -288,12 +288,14 @@ static void put_rows(const struct honed *h, struct buf *b)
 		buf_printf(b, "%s{\"name\":", i ? "," : "");
 		control_text(b, it->name);
 		put_text(b, "why", it->why);
+		put_real(b, "since_s", s_of(h->now_ns - it->since_ns), it->since_ns);
 		put_real(b, "left_s", s_of(it->until_ns - h->now_ns), it->until_ns != NEVER);
 		buf_puts(b, "}");
 	}
 	if (h->inhibits.file) {
 		buf_printf(b, "%s{\"name\":null", h->inhibits.n ? "," : "");
 		put_text(b, "why", h->inhibits.file);
+		put_real(b, "since_s", s_of(h->now_ns - h->inhibits.file_ns), true);
 		buf_puts(b, ",\"left_s\":null}");
 	}
 	buf_puts(b, "]");

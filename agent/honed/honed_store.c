@@ -110,7 +110,21 @@ bool store_lets_start(const struct honed *h, const char **why)
 	return !*why;
 }
 
-/* Starts no jobs for a while, because what they found could not be kept. */
+/* Takes what the cache has now; if records are gone, says which. */
+static void hold(struct honed *h, const struct honed_event *e)
+{
+	char what[80] = "nothing that can be read";
+	if (e->lacks && inventory_is_known(e->holds))
+		inventory_say(&h->models.marks.cache, e->holds, what, sizeof what);
+	marks_hold(h, e->holds);
+	if (!e->lacks)
+		return;
+	honed_log(h, 1, CACHE_LACKS, h->o.cache ? h->o.cache : "in memory", what);
+	models_lack(h, e->ticket);
+}
+
+/* Starts no jobs for a while, because what they found could not be kept. A box hardly ever has the time to
+ * try again. */
 static void failed(struct honed *h, const char *text)
 {
 	bool known = h->commits.error[0] && h->now_ns < h->commits.until_ns;
@@ -122,8 +136,11 @@ static void failed(struct honed *h, const char *text)
 	if (h->commits.step_ns > PAUSE_MOST_NS)
 		h->commits.step_ns = PAUSE_MOST_NS;
 	h->commits.until_ns = h->now_ns + h->commits.step_ns;
-	honed_log(h, 0, "cannot write the cache: %s; honed tries again in %lld s", text,
-		  (long long)(h->commits.step_ns / NS_PER_S));
+	if (h->o.mode == HONED_BOX)
+		honed_log(h, 0, "cannot write the cache: %s", text);
+	else
+		honed_log(h, 0, "cannot write the cache: %s; honed tries again in %lld s", text,
+			  (long long)(h->commits.step_ns / NS_PER_S));
 }
 
 /* Marks those whose records were in the lost commit: they could not know it from a later commit's answer. */
@@ -193,9 +210,13 @@ void store_retry(struct honed *h)
 void store_event(struct honed *h, const struct honed_event *e)
 {
 	const char *text = e->text ? e->text : "the cache gave no reason";
-	if (!e->ticket) { /* the answer to HA_PREPARE */
+	if (e->holds)
+		hold(h, e);
+	if (!e->ticket) { /* the answer to HA_PREPARE, or the driver looked */
 		h->commits.prepare_ns = 0;
 		h->commits.takes_ns = h->commits.takes_ns ? h->commits.takes_ns : SYNCS * e->sync_ns;
+		if (e->rc < 0)
+			failed(h, text);
 		return;
 	}
 	ended(h);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* honed: the agent on the board; agent/honed/honed.h driven by agent/honed/honed_loop.h.
  *
- * A boot that has nothing to do reads the configuration and the marks, looks at the models' files, and ends
- * without opening the cache. */
+ * A boot that has nothing to do reads the configuration and the marks, looks at the models' and the cache's
+ * files, and ends without opening the cache. */
 #include "agent/honed/honed_loop.h"
 #include "agent/control/sync_conf.h"
 #include "agent/honed/examine.h"
 #include "agent/honed/marks.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/base/options.h"
 #include "platform/base/quantity.h"
@@ -100,7 +101,8 @@ static int parse(int argc, char **argv, struct words *w)
 			return options_refuse("honed", argc, argv, at, options);
 	}
 	if (rc >= 0 && optind < argc)
-		rc = fail(E_USAGE, "unexpected argument '%s' (see honed --help)", argv[optind]);
+		rc = fail(E_USAGE, "unexpected argument '%s'%s (see honed --help)", argv[optind],
+			  file_exists(argv[optind]) ? "; a configuration is given by --config" : "");
 	return rc;
 }
 
@@ -210,6 +212,25 @@ static int choose_cache(struct loop *l)
 	return n < 0 ? fail(E_NOMEM, "no memory") : E_OK;
 }
 
+/* Marks hold for a cache that has all that it had when they were written. Those of a former version, or of a
+ * box that was cut off before it opened the cache, do not say what that was. */
+static void doubt_marks(const struct loop *l, struct marks *m)
+{
+	struct inventory now = {0};
+	char what[80] = "nothing that can be read";
+	int lacks = inventory_is_known(&m->cache) ? inventory_compare(l->cache, &m->cache, &now) : 1;
+	(void)malloc_trim(0);
+	if (!lacks)
+		return;
+	if (lacks < 0)
+		log_error("%s", err_text());
+	else
+		inventory_say(&m->cache, &now, what, sizeof what);
+	if (marks_doubt(m) && inventory_is_known(&m->cache))
+		log_info("honed: " CACHE_LACKS, l->cache, what);
+	m->cache = now;
+}
+
 static void read_marks(const struct loop *l, struct marks *m)
 {
 	char path[PATH_MAX];
@@ -219,6 +240,8 @@ static void read_marks(const struct loop *l, struct marks *m)
 		     : E_NOTFOUND;
 	if (rc < 0 && rc != E_NOTFOUND)
 		log_error("%s; every model is examined again", err_text());
+	if (m->n)
+		doubt_marks(l, m);
 }
 
 /* Blocks all signals: honed ends already, so another order to end changes nothing. */
@@ -393,7 +416,6 @@ static int sections(const struct conf *c)
 static int check_models(struct loop *l, const struct conf *c)
 {
 	int bad = 0;
-	l->conf = c;
 	loop_models_look(l);
 	for (int i = 0; i < c->nmodels; i++) {
 		const struct conf_model *m = &c->model[i];
@@ -404,7 +426,6 @@ static int check_models(struct loop *l, const struct conf *c)
 		bad += fault != NULL;
 		buf_free(&why);
 	}
-	l->conf = NULL; /* the caller's */
 	return bad;
 }
 
@@ -440,14 +461,71 @@ static void check_devices(const struct loop *l, const struct conf *c)
 	buf_free(&names);
 }
 
+/* Tries to make a folder in this one, or in the nearest one above it that exists: root passes access() also
+ * where nothing can be made, as in /proc. */
+static int try_folder(const char *what, const char *path, const char *by)
+{
+	char part[PATH_MAX], temp[PATH_MAX + 16];
+	snprintf(part, sizeof part, "%s", path);
+	for (char *slash; access(part, F_OK) < 0 && errno != EACCES && (slash = strrchr(part, '/'));)
+		slash[slash == part] = 0;
+	snprintf(temp, sizeof temp, "%s/.hone-XXXXXX", part);
+	if (mkdtemp(temp)) {
+		(void)rmdir(temp);
+		return E_OK;
+	}
+	int why = errno;
+	int rc = fail(E_IO, "%s %s cannot be %s: %s: %s; name another folder (%s)", what, path,
+		      strcmp(part, path) ? "made" : "written", part, strerror(why), by);
+	errno = why;
+	return rc;
+}
+
+static int state_folder(const char *path)
+{
+	errno = 0;
+	return file_exists(path) && !file_is_dir(path)
+		   ? fail(E_IO, "state folder %s is a file: remove it, or name another folder (--state)",
+			  path)
+		   : try_folder("state folder", path, "--state");
+}
+
+static int cache_folder(const char *path)
+{
+	int rc = store_refuse(path);
+	errno = 0; /* check_folders asks why */
+	if (rc >= 0)
+		rc = cache_refuse_unwritable(path);
+	return rc < 0 ? rc : try_folder("cache", path, "cache in [honed] of honed.conf");
+}
+
+/* Prints the folders that honed could not use and returns their number. What a user may not write is no
+ * mistake: honed may run as another one. */
+static int check_folders(const struct loop *l)
+{
+	const struct {
+		const char *path;
+		int (*check)(const char *path);
+	} folders[] = {{l->cache, cache_folder}, {l->o.state, state_folder}};
+	int bad = 0;
+	for (int i = 0; i < 2; i++) {
+		if (folders[i].check(folders[i].path) >= 0)
+			continue;
+		bool others = geteuid() && (errno == EACCES || errno == EPERM);
+		if (others)
+			log_info("honed: note: %s; that is right if honed runs as another user", err_text());
+		else
+			printf("%s\n", err_text());
+		bad += !others;
+	}
+	return bad;
+}
+
 /* Notes models of level int8 that no job can quantise yet. That is no mistake: the file may be older than the
  * examples. */
-static void check_recipes(struct loop *l, const struct conf *c)
+static void check_recipes(const struct loop *l, const struct conf *c)
 {
-	l->conf = c;
-	int rc = choose_cache(l);
-	l->conf = NULL;
-	for (int i = 0; i < c->nmodels && rc >= 0; i++) {
+	for (int i = 0; i < c->nmodels; i++) {
 		const struct conf_model *m = &c->model[i];
 		if (m->level != LEVEL_INT8 || !*m->path || !is_first(c, i) ||
 		    !examine_needs_examples(l->o.job, m, l->cache))
@@ -475,12 +553,16 @@ static int check(struct loop *l)
 	struct arena a = {0};
 	struct conf c;
 	struct buf mistakes = {0};
-	int n = conf_check(l->o.conf, &a, &c, &mistakes), bad = 0, boards = check_boards(l);
+	int n = conf_check(l->o.conf, &a, &c, &mistakes), bad = 0, folders = 0, boards = check_boards(l);
 	if (n >= 0)
 		n += sync_conf_gaps(&c, &mistakes);
 	printf("%s", buf_str(&mistakes)); /* those found before an error, too */
+	l->conf = &c;
+	if (n >= 0 && choose_cache(l) < 0)
+		n = E_NOMEM;
 	if (n >= 0) {
 		bad = check_models(l, &c);
+		folders = check_folders(l);
 		if (conf_given(l->o.conf) < 0)
 			printf(
 			    "%s does not exist, so the defaults hold; it is optional, but names the models\n",
@@ -495,12 +577,16 @@ static int check(struct loop *l)
 		check_recipes(l, &c);
 	}
 	buf_free(&mistakes);
+	l->conf = NULL;
 	arena_free(&a);
 	if (n > 0) /* not E_USAGE: the command line was right */
 		return fail(E_CORRUPT, "%s: %d mistake%s in the configuration%s; correct the lines above",
 			    l->o.conf, n, plural_s(n), bad ? ", and model files that cannot be used" : "");
 	if (bad)
 		return fail(E_NOTFOUND, "model files that cannot be used: %d", bad);
+	if (n >= 0 && folders)
+		return fail(E_IO, "folders that honed cannot use: %d; the lines above say what to do",
+			    folders);
 	if (n >= 0 && boards)
 		return fail(
 		    E_CORRUPT,

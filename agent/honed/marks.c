@@ -10,10 +10,33 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_BYTES = 16 << 10, MOST_UNCLEAN = 1000000, MOST_MISSING = 1000000, MOST_DAYS = 10000000 };
+enum {
+	MOST_BYTES = 16 << 10,
+	MOST_UNCLEAN = 1000000,
+	MOST_MISSING = 1000000,
+	MOST_DAYS = 10000000,
+	MOST_RECORDS = 1000000000
+};
 #define MOST_MS 1e12
 #define MOST_WRITTEN (INT64_C(1) << 50)
 static const char first[] = "hone marks 1\n";
+
+static bool is_no_key(struct key k)
+{
+	return !k.hi && !k.lo;
+}
+
+static void print_cache(const struct inventory *v, struct buf *out)
+{
+	char key[33];
+	key_text(v->files, key);
+	buf_printf(out, "cache %s %d %d", key, v->records, v->code);
+	for (int i = 0; i < INVENTORY_SOME && !is_no_key(v->some[i]); i++) {
+		key_text(v->some[i], key);
+		buf_printf(out, " %s", key);
+	}
+	buf_puts(out, "\n");
+}
 
 void marks_print(const struct marks *m, struct buf *out)
 {
@@ -22,6 +45,8 @@ void marks_print(const struct marks *m, struct buf *out)
 	buf_printf(out, "unclean %d\n", m->unclean);
 	if (m->day_bytes > 0)
 		buf_printf(out, "flash %" PRId64 " %" PRId64 "\n", m->day, m->day_bytes);
+	if (inventory_is_known(&m->cache))
+		print_cache(&m->cache, out);
 	for (int i = 0; i < m->n; i++) {
 		key_text(m->model[i].model, key);
 		buf_printf(out, "model %s %d %.6g %d %s%.6g %.6g %d\n", key, m->model[i].boxed,
@@ -87,9 +112,40 @@ static int parse_flash(const char *line, struct marks *m)
 	return E_OK;
 }
 
+/* Copies the word at *at, cut to the room; *at: the next word, or the end. */
+static const char *next_word(const char **at, char *out, size_t room)
+{
+	size_t n = strcspn(*at, " ");
+	snprintf(out, room, "%.*s", (int)(n < room ? n : room - 1), *at);
+	*at += n + ((*at)[n] == ' ');
+	return out;
+}
+
+static int parse_cache(const char *line, struct inventory *out)
+{
+	char word[40];
+	int64_t records, code;
+	const char *at = line;
+	int rc = key_parse(next_word(&at, word, sizeof word), &out->files);
+	if (rc >= 0 && (!field_int(next_word(&at, word, sizeof word), 0, MOST_RECORDS, &records) ||
+			!field_int(next_word(&at, word, sizeof word), 0, MOST_RECORDS, &code)))
+		rc = fail(E_CORRUPT, "invalid number of records: '%.60s'", line);
+	for (int i = 0; rc >= 0 && *at; i++)
+		rc = i < INVENTORY_SOME
+			 ? key_parse(next_word(&at, word, sizeof word), &out->some[i])
+			 : fail(E_CORRUPT, "more than %d keys of the cache: '%.60s'", INVENTORY_SOME, line);
+	if (rc < 0)
+		return rc;
+	out->records = (int)records;
+	out->code = (int)code;
+	return E_OK;
+}
+
 static int parse_line(const char *line, struct marks *m)
 {
 	int64_t n;
+	if (!strncmp(line, "cache ", 6))
+		return parse_cache(line + 6, &m->cache);
 	if (!strncmp(line, "flash ", 6))
 		return parse_flash(line + 6, m);
 	if (!strncmp(line, "unclean ", 8)) {
@@ -105,7 +161,7 @@ static int parse_line(const char *line, struct marks *m)
 
 static int parse(const char *text, struct marks *m)
 {
-	char line[128];
+	char line[256];
 	if (strncmp(text, first, sizeof first - 1))
 		return fail(E_CORRUPT, "not a marks file of honed");
 	for (text += sizeof first - 1; strcmp(text, "end\n"); text += strcspn(text, "\n") + 1) {
@@ -145,6 +201,17 @@ int marks_read(const char *path, int64_t day, struct marks *out)
 	int rc = marks_parse(text, out);
 	out->day_bytes = out->day == day ? out->day_bytes : 0;
 	return rc < 0 ? fail_in(rc, "marks %s", path) : E_OK;
+}
+
+bool marks_doubt(struct marks *m)
+{
+	bool said = false;
+	for (int i = 0; i < m->n; i++) {
+		struct mark_of *of = &m->model[i];
+		said |= of->boxed || of->promise >= 0 || of->before_ms > 0;
+		*of = (struct mark_of){.model = of->model, .promise = -1};
+	}
+	return said;
 }
 
 int64_t marks_day(void)

@@ -4,6 +4,7 @@
 #include "agent/run/device_fit.h"
 #include "agent/run/source.h"
 #include "platform/run/device_name.h"
+#include "platform/run/foreign.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -41,6 +42,13 @@ static int open_lib(const struct device_lib **out)
 	return E_OK;
 }
 
+static void open_libraries(void)
+{
+	const struct device_lib *d;
+	if (open_lib(&d) >= 0)
+		foreign_use(d->libraries);
+}
+
 void device_lose(struct hone_handle *h, const char *why)
 {
 	pthread_mutex_lock(&h->cache_lock);
@@ -74,6 +82,7 @@ const char *device_asked(const char *given)
 
 int device_choose(struct hone_handle *h, const char *name)
 {
+	foreign_find(open_libraries);
 	if (device_is_processor(name))
 		return E_OK;
 	if (!device_is_named(name)) /* others name no library to open */

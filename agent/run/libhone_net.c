@@ -22,10 +22,12 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 		enum kernel_origin *origin)
 {
 	struct finder *f = ctx;
+	const bool own = out->own;
 	int rc = E_NOTFOUND;
 	pthread_mutex_lock(&f->h->cache_lock);
 	for (int i = 0; i < f->h->ncaches && rc < 0; i++) {
 		const struct kernel_source *s = &(f->n->device ? f->h->device_source : f->h->source)[i];
+		out->own = own;
 		rc = s->find(s->ctx, t, text, a, out, origin);
 	}
 	pthread_mutex_unlock(&f->h->cache_lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/plan_parts.h"
 #include "agent/run/trace.h"
+#include "platform/run/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,27 @@ static void reserve_scratch(struct plan *p)
 		arena_reset(&p->scratch);
 }
 
+/* Lets libraries make their pieces for the packed constants. */
+static int make_pieces(struct plan *p)
+{
+	for (int i = 0; i < p->nsteps; i++) {
+		struct pstep *ps = &p->step[i];
+		if (!ps->library || foreign_ready(ps->code, ps->buf))
+			continue;
+		p->no_libraries = true;
+		return fail(E_UNSUPPORTED, "a library makes no piece for %s", ps->step->name);
+	}
+	return E_OK;
+}
+
+static int check_pieces(const struct plan *p)
+{
+	for (int i = 0; i < p->nsteps; i++)
+		if (p->step[i].library && !foreign_good(p->step[i].code))
+			return fail(E_IO, "a library has not computed %s", p->step[i].step->name);
+	return E_OK;
+}
+
 static int build(struct plan *p, const struct target *t, const struct kernel_source *src)
 {
 	const struct graph *g = p->g;
@@ -101,6 +123,7 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	for (int i = 0; i < g->noutputs; i++)
 		plain_operand(&g->value[g->output[i]].t, &p->out[i]);
 	int rc = plan_find(p, t, src);
+	p->take &= !p->libraries;
 	for (int i = 0; i < p->nsteps; i++)
 		if (p->step[i].host)
 			p->step[i].nbufs = p->step[i].step->task->noperands;
@@ -111,6 +134,8 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	}
 	if (rc >= 0 && p->device)
 		rc = p->device->ready(p);
+	if (rc >= 0 && p->libraries)
+		rc = make_pieces(p);
 	if (rc >= 0 && p->take && p->textures)
 		rc = plan_take_all(p);
 	if (rc >= 0 && p->image)
@@ -123,10 +148,14 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 
 enum way { REUSE, KEEP, TAKE, WHOLE, LEND };
 
+/* What a plan is built without. */
+struct without {
+	bool textures, libraries;
+};
+
 static int try_plan(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, enum way way,
-		    const struct plan *beside, struct buf *image, bool *no_textures,
-		    struct plan **out)
+		    const struct plan *beside, struct buf *image, struct without *without, struct plan **out)
 {
 	struct plan *p = calloc(1, sizeof *p);
 	if (!p)
@@ -142,11 +171,12 @@ static int try_plan(struct graph *g, const struct steps *s, const struct target 
 	p->beside = p->device ? NULL : beside; /* the device copies the plan's own weights */
 	p->lends &= !p->device;
 	p->image = image;
-	p->no_textures = *no_textures;
+	p->no_textures = without->textures;
+	p->no_libraries = without->libraries;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
 	if (rc < 0) {
-		*no_textures = p->no_textures;
+		*without = (struct without){p->no_textures, p->no_libraries};
 		plan_free(p);
 		return fail_in(rc, "plan");
 	}
@@ -155,14 +185,17 @@ static int try_plan(struct graph *g, const struct steps *s, const struct target 
 	return E_OK;
 }
 
-/* A device may lack the memory for weights that it holds twice: then the plan is built once more. */
+/* A device may lack the memory for weights that it holds twice, and a library may make no piece: then the
+ * plan is built once more without these. */
 static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
 		     const struct kernel_source *src, struct pool *pool, enum way way,
 		     const struct plan *beside, struct buf *image, struct plan **out)
 {
-	bool no_textures = false;
-	int rc = try_plan(g, s, t, src, pool, way, beside, image, &no_textures, out);
-	return no_textures ? try_plan(g, s, t, src, pool, way, beside, image, &no_textures, out) : rc;
+	struct without without = {false, false};
+	int rc = try_plan(g, s, t, src, pool, way, beside, image, &without, out);
+	return rc < 0 && (without.textures || without.libraries)
+		   ? try_plan(g, s, t, src, pool, way, beside, image, &without, out)
+		   : rc;
 }
 
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
@@ -313,6 +346,8 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 	}
 	if (rc >= 0 && p->device)
 		rc = p->device->run(p, p->nsteps, false);
+	if (rc >= 0 && p->libraries)
+		rc = check_pieces(p);
 	if (rc >= 0)
 		plan_copy_out(p, outputs);
 	if (p->pool && !p->alone)

@@ -36,8 +36,8 @@ enum kernel_why {
 	WHYS
 };
 
-/* Gives code for a task and says in *origin where it is from: FROM_CACHE or FROM_DEFAULT. E_NOTFOUND: none;
- * the plan then looks for a fallback kernel. */
+/* Gives code for a task (out->own set before: none of a library) and says in *origin where it is from:
+ * FROM_CACHE or FROM_DEFAULT. E_NOTFOUND: none; the plan then looks for a fallback kernel. */
 struct kernel_source {
 	void *ctx;
 	int (*find)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
@@ -57,7 +57,8 @@ struct plan_kernel {
 	 * " f16" for products of these. Flops and bytes are those of this form. */
 	const char *label;
 	bool w16;
-	enum dtype pairs; /* f16 or bf16, which it multiplies; DT_NONE: neither */
+	bool library;     /* a library's, whose name is in the label */
+	enum dtype pairs; /* f16 or bf16, which it multiplies; f32: TF32; DT_NONE: none */
 	enum kernel_origin origin;
 	bool at_default; /* FROM_CACHE, and the best schedule there is the default one */
 	enum kernel_why why;

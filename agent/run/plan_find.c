@@ -2,6 +2,8 @@
 #include "agent/run/plan_parts.h"
 #include "kernels/space/space.h"
 #include "kernels/space/winograd.h"
+#include "platform/base/log.h"
+#include "platform/run/foreign.h"
 
 #include <string.h>
 
@@ -42,13 +44,13 @@ static void count_weights(struct plan *p, const struct manifest *m, struct plan_
 		double elems = (double)shape_count(&w->src),
 		       read = w->winograd.m ? winograd_share(w->winograd.m).weights : 1;
 		k->bytes += (read * (w->f16 || w->bf16 ? 2 : 4) - 4) * elems;
-		k->w16 |= w->f16 && !m->f16_sums;
+		k->w16 |= w->f16 && m->sums != DT_F16;
 	}
 	k->pairs = code_pairs(m);
 	if (k->w16)
 		k->label = arena_printf(&p->a, "%s w16", k->label);
 	if (k->pairs)
-		k->label = arena_printf(&p->a, "%s %s", k->label, dtype_name(k->pairs));
+		k->label = arena_printf(&p->a, "%s %s", k->label, pairs_name(k->pairs));
 }
 
 /* Whether a node reads or writes bytes. */
@@ -71,6 +73,14 @@ static enum kernel_why why_here(const struct plan *p, const struct pstep *ps)
 	return on_bytes(p->g, &p->g->node[ps->step->node]) ? WHY_BYTES : WHY_OPERATOR;
 }
 
+/* Adds the library's name and version: the object's word without the build id. */
+static void name_library(struct plan *p, struct blob object, struct plan_kernel *k)
+{
+	const char *at = (const char *)object.p + sizeof FOREIGN_MAGIC + sizeof "word " - 2;
+	k->library = true;
+	k->label = arena_printf(&p->a, "%s %.*s", k->label, (int)strcspn(at, "@\n"), at);
+}
+
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
 {
 	char label[96];
@@ -89,6 +99,8 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 			count_winograd(p, &ps->found->m, k);
 			count_weights(p, &ps->found->m, k);
 		}
+		if (ps->library)
+			name_library(p, ps->found->object, k);
 		double rate = space_rate(s->task, t, pairs_text(k->pairs));
 		k->roofline_ns = plan_roofline_ns(t, k->flops / rate, k->bytes, task_bytes(s->task, false));
 	} else {
@@ -178,6 +190,10 @@ static int take_code(struct plan *p, struct pstep *ps)
 	ps->far = p->device && strcmp(m->emitter, p->dev->emitter);
 	bool textures = ps->far && reads_textures(m);
 	const struct dev *dev = p->dev;
+	ps->library = !ps->far && foreign_is(ps->found->object.p, ps->found->object.n);
+	/* an image or a bundle of C is for processes that have no libraries */
+	if (ps->library && (p->no_libraries || p->image || p->whole))
+		return fail(E_UNSUPPORTED, "no libraries");
 	int rc = textures && p->no_textures ? fail(E_UNSUPPORTED, "no textures")
 		 : ps->far                  ? p->device->load(p->device, ps->found, &ps->code)
 					    : dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
@@ -204,8 +220,8 @@ static int take_code(struct plan *p, struct pstep *ps)
 		rc = fail(E_INFEASIBLE, "16-bit floats do not hold the weights of %s", ps->step->name);
 	if (rc < 0)
 		plan_unload(p, ps);
-	else
-		p->textures |= textures;
+	p->textures |= rc >= 0 && textures;
+	p->libraries |= rc >= 0 && ps->library;
 	return rc;
 }
 
@@ -270,10 +286,19 @@ static int find_source(struct plan *p, struct pstep *ps, const struct kernel_sou
 		return fail(E_NOTFOUND, "no source of kernels");
 	task_text(ps->step->task, &text);
 	int rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->trial, ps->found, &ps->origin);
+	bool unfit = rc >= 0 && take_code(p, ps) < 0;
+	if (unfit && ps->library) {
+		if (!p->no_libraries && !p->image && !p->whole)
+			log_info("%s: %s; hone's default kernel runs instead", ps->step->name, err_text());
+		ps->library = false;
+		ps->found->own = true;
+		rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->trial, ps->found, &ps->origin);
+		unfit = rc >= 0 && take_code(p, ps) < 0;
+	}
 	buf_free(&text);
 	if (rc < 0)
 		return rc == E_INFEASIBLE ? E_NOTFOUND : rc;
-	ps->unfit = take_code(p, ps) < 0;
+	ps->unfit = unfit;
 	return ps->unfit ? E_NOTFOUND : E_OK;
 }
 

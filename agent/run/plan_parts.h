@@ -65,6 +65,7 @@ struct pstep {
 	/* A compiled kernel. */
 	struct dev_code *code;
 	bool far;   /* on the plan's device */
+	bool library; /* a library computes it */
 	bool unfit; /* the source's code was refused, so that another kernel was looked for */
 	int nentries;
 	struct entry_run entry[LOOPS_MAX_ENTRIES];
@@ -125,6 +126,10 @@ struct plan {
 	const struct plan *beside; /* until built: lends constants; NULL: none does */
 	size_t lent_bytes;         /* constants in the memory of that plan, or of one beside it */
 	bool take;                 /* frees the graph's constants once they are packed */
+	bool libraries;            /* some steps run code of libraries: constants stay in the graph */
+	/* Such code is left out. build() sets it if a library makes no piece; the plan is then built again.
+	 */
+	bool no_libraries;
 	bool textures;       /* kernels on the device read textures: constants stay until it has made them */
 	/* Such kernels are left out. ready() sets it if it fails, perhaps for textures only: the plan is then
 	 * built again. */

@@ -17,9 +17,12 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 		enum kernel_origin *origin)
 {
 	const struct source *s = ctx;
+	struct lookup want = s->want;
 	struct rec r;
 	(void)t;
-	int rc = lookup_find(s->cache, &s->want, hash_text(text), text, a, &r, out);
+	if (out->own) /* the default schedule's kernel, which a box makes of each task, too */
+		want.kind = REC_DEFAULT;
+	int rc = lookup_find(s->cache, &want, hash_text(text), text, a, &r, out);
 	if (rc >= 0 && r.kind == REC_BEST)
 		out->at_default = lookup_at_default(s->cache, &s->want, &r);
 	if (rc >= 0)

@@ -58,18 +58,21 @@ int tune_leash_open(struct session *s)
 	return rc < 0 ? rc : open_leash(s);
 }
 
-/* The search would be in vain. */
+/* The search would be in vain. In the log of the honed that started this job, its name need not precede what
+ * it said; the remedy is said once. */
 static int nowhere_to_keep(int rc)
 {
-	char why[1024];
-	snprintf(why, sizeof why, "%s", err_text());
-	/* The remedy is said once. */
-	const char *named = file_ends_with(why, "another folder") ? "" : "; use another folder";
-	if (leash_is_child())
-		return fail(rc,
-			    "results could not be kept, so nothing was searched: %s%s (cache in [honed] of "
-			    "honed.conf)",
-			    why, named);
+	static const char of_honed[] = "honed: ", of_conf[] = " (cache in [honed] of honed.conf)";
+	char text[1024];
+	snprintf(text, sizeof text, "%s", err_text());
+	const char *why = text, *named = file_ends_with(text, "another folder") ? "" : "; use another folder";
+	if (leash_is_child()) {
+		why += strncmp(text, of_honed, sizeof of_honed - 1) ? 0 : sizeof of_honed - 1;
+		if (file_ends_with(text, of_conf))
+			return fail(rc, "results could not be kept, so nothing was searched: %s", why);
+		return fail(rc, "results could not be kept, so nothing was searched: %s%s%s", why, named,
+			    of_conf);
+	}
 	return fail(rc,
 		    "results could not be kept, so nothing was searched: %s%s (--cache DIR), or keep nothing "
 		    "(--no-cache)",
@@ -92,7 +95,7 @@ int tune_cache_open(struct session *s)
 	if (leash_held(s->store.leash)) {
 		int rc = leash_commit(s->store.leash); /* honed opens its cache, and says if it cannot */
 		if (rc == E_IO && leash_held(s->store.leash))
-			return nowhere_to_keep(fail_in(rc, "honed"));
+			return nowhere_to_keep(rc);
 		return cache_open_with(&s->store.cache, s->store.dir, CACHE_THROUGH, 0, &o);
 	}
 	int rc = cache_open_with(&s->store.cache, s->store.dir, CACHE_WRITE, wait_ns > 0 ? wait_ns : 0, &o);

@@ -5,6 +5,7 @@
 #include "agent/cache/share_kept.h"
 #include "agent/run/plan_device.h"
 #include "agent/worker/device.h"
+#include "agent/worker/hire.h"
 #include "platform/machine/board.h"
 
 /* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
@@ -70,16 +71,27 @@ int tune_machine_name(struct session *s)
 		rc = tune_leash_open(s);
 	if (rc >= 0 && s->o->device)
 		rc = device_target(s->o->device, s->o->worker, s->o->unkept ? "" : s->store.dir, &s->target);
+	s->report->leashed = rc >= 0 && leash_held(s->store.leash);
 	s->report->cache = arena_strdup(s->a, s->store.dir);
 	s->report->target =
 	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
 	return rc;
 }
 
+/* No cache folder is made for what no worker could find. Where there is one, its kernels may be all that a
+ * box needs. */
+static int find_worker(const struct session *s)
+{
+	struct hire h;
+	return s->o->unkept || file_is_dir(s->store.dir) ? E_OK : hire_find(&h, s->o->worker);
+}
+
 int tune_machine_open(struct session *s)
 {
 	tune_publish(s, 0);
-	int rc = tune_cache_open(s);
+	int rc = find_worker(s);
+	if (rc >= 0)
+		rc = tune_cache_open(s);
 	s->report->cache = arena_strdup(s->a, s->store.dir);
 	tune_publish(s, 0);
 	if (rc >= 0)

@@ -14,6 +14,7 @@
 #include "agent/cache/stale.h"
 #include "agent/tune/tune_graph.h"
 #include "kernels/group/alternatives.h"
+#include "kernels/library/library.h"
 #include "kernels/task/task_stage.h"
 #include "agent/worker/wire.h"
 #include "platform/run/dev.h"
@@ -211,7 +212,7 @@ static int make_tasks(struct session *s)
 	}
 	int rc = cache_seeds(s->store.cache, &s->target, s->o->threads, s->o->level, s->a, s->ntasks, s->job);
 	tune_apart_tasks(s);
-	return rc;
+	return rc < 0 ? rc : tune_libraries_offer(s);
 }
 
 static struct rec make_rec(const struct session *s, int task, enum rec_kind kind, const char *cand,
@@ -471,6 +472,7 @@ static int run_job(struct session *s, bool defaults_only, double least)
 			      .limits.missing_by_ns = s->times.missing_by_ns,
 			      .limits.held_ns = &s->times.commits_ns,
 			      .limits.missing_held_ns = &s->times.commit_ns,
+			      .limits.offer_ns = tune_libraries_ns(s),
 			      .limits.defaults_only = defaults_only,
 			      .limits.quick = s->o->rigor == RIGOR_QUICK,
 			      .limits.least = least,
@@ -511,6 +513,7 @@ static void add_spent(struct job_spent *to, const struct job_spent *s)
 	to->check_ns += s->check_ns;
 	to->time_ns += s->time_ns;
 	to->race_ns += s->race_ns;
+	to->offer_ns += s->offer_ns;
 	to->ahead_ns += s->ahead_ns;
 }
 
@@ -655,6 +658,9 @@ static void note_end(struct session *s)
 	s->report->early =
 	    !estimates(s) && !tune_stopped(s) && clock_now(s->clock) + LEAST_TURN_NS < tune_search_end_ns(s);
 	search_count_ends(s->result, s->ntasks, s->report->ended);
+	s->report->library_tasks = 0;
+	for (int i = 0; i < s->ntasks; i++)
+		s->report->library_tasks += library_is_cand(s->result[i].best);
 }
 
 static void close_worker(struct session *s)
@@ -699,7 +705,10 @@ static int open_worker(struct session *s)
 			return rc;
 		const char *device = s->o->device ? s->o->device : "cpu";
 		int threads = s->start.alone ? 1 : s->o->threads;
-		int did = runner_worker(s->o->worker, device, &s->target, threads, &s->runner);
+		int did = s->o->libraries
+			      ? runner_worker_libraries(s->o->worker, &s->target, threads, s->o->libraries,
+							&s->runner)
+			      : runner_worker(s->o->worker, device, &s->target, threads, &s->runner);
 		rc = leash_release(s->store.leash, &taint);
 		if (did >= 0 && rc >= 0)
 			return runner_worker_builders(s->runner, s->o->builders);
@@ -734,7 +743,9 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	spend(s, &spent->network_ns, now_ns);
 	if (rc < 0 || !worth_searching(s))
 		return rc;
-	rc = open_worker(s);
+	rc = tune_libraries_open(s);
+	if (rc >= 0)
+		rc = open_worker(s);
 	if (rc == E_STOPPED && tune_stopped(s))
 		return E_OK;
 	if (rc >= 0)

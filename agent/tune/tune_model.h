@@ -33,6 +33,7 @@ enum rigor {
 };
 
 struct tune_report;
+struct library_state;
 
 struct tune_options {
 	const char *model; /* path of an ONNX file */
@@ -66,6 +67,7 @@ struct tune_options {
 	bool fresh;                  /* repeats what earlier boxes tried */
 	bool careful;                /* as on a risky device: agent/worker/marked.h */
 	const char *worker;          /* path; NULL: beside the executable */
+	const char *libraries; /* that compete with own kernels (agent/worker/libraries.h); NULL: none */
 	volatile sig_atomic_t *stop; /* set by a signal handler: end at once; may be NULL */
 	void *ctx;
 	void (*progress)(void *ctx, const struct job_progress *p); /* may be NULL */
@@ -135,6 +137,9 @@ struct tune_report {
 	bool at_defaults; /* in the end every kernel is the default one: nothing was gained or lost */
 	struct tune_spent spent;
 	const char *strategy, *cache, *target;
+	int nlibraries; /* that compete: */
+	const struct library_state *library;
+	int library_tasks;  /* tasks whose best kernel is a library's */
 	int kernels_before; /* of the network as it was; 0: it was not measured after the search */
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */
@@ -144,6 +149,7 @@ struct tune_report {
 	int missing;                      /* of them: can have a kernel of their own, but run without */
 	bool stopped;                     /* by o->stop */
 	bool late;                        /* o->late was called */
+	bool leashed;                     /* honed lends the processors */
 	const char *warning;              /* NULL: everything is saved */
 };
 

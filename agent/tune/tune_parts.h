@@ -185,6 +185,13 @@ bool tune_is_foreign(const struct session *s, const char *task, const char *cand
 /* Puts the logs that changed into the cache. */
 int tune_log_put(struct session *s) MUST_CHECK;
 
+/* tune_library.c: finds the libraries that compete. One that is named and cannot be opened is an error. */
+int tune_libraries_open(struct session *s) MUST_CHECK;
+/* Offers their candidates to the job's tasks. */
+int tune_libraries_offer(struct session *s) MUST_CHECK;
+/* How much of the box trying them may still take. */
+int64_t tune_libraries_ns(const struct session *s);
+
 /* Opens the leash; it changes no file. */
 int tune_leash_open(struct session *s) MUST_CHECK;
 /* Opens the cache, through honed if honed holds it. */

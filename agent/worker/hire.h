@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How workers are started. Part of the worker's client (runner_worker.c, builders.c); not for others.
+/* How workers are started. Part of the worker's client (runner_worker.c, builders.c), and of a box that looks
+ * for one before it makes anything (agent/tune/tune_machine.c); not for others.
  *
  * A worker is one that the service manager starts behind a socket, in a unit of its own (hone-worker.socket):
  * $HONE_WORKER_SOCKET, else WORKER_SOCKET if somebody listens there and accepts us. Otherwise it is a child:

@@ -4,6 +4,7 @@
 #include "agent/worker/local.h"
 
 #include "platform/base/log.h"
+#include "platform/run/foreign.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -19,6 +20,7 @@ enum {
 	STACK_BYTES = 1 << 20,
 	STACK_GUARD_BYTES = 1 << 16, /* at its low end: a multiple of every page size */
 	CRASH_STACK_BYTES = 1 << 16, /* size of the signal stack, which follows it */
+	FAILED = 199,                /* ... of a library that says that it could not compute */
 	UNCAGED = 200,               /* exit status of a process that cannot confine itself */
 };
 
@@ -95,7 +97,7 @@ NO_SHADOW static int be_the_candidate(void *ctx)
 	if (l->cage && !l->cage(l->cage_ctx))
 		return UNCAGED;
 	run_flushed(l, f->b);
-	return 0;
+	return foreign_good(f->b->object->code) ? 0 : FAILED;
 }
 
 static int open_stack(struct local *l)
@@ -117,6 +119,18 @@ static enum meas_status judge(int how)
 	return WIFEXITED(how) && WEXITSTATUS(how) == 0 ? MEAS_OK : MEAS_CRASH;
 }
 
+/* A library allocates memory and takes locks while it runs, so its child gets memory of its own; only the
+ * output is shared. */
+static pid_t start_child(const struct local *l, const struct local_built *b, struct first_run *f)
+{
+	if (!foreign_is(b->object->bytes, b->object->n))
+		return clone(be_the_candidate, (char *)l->stack + STACK_BYTES, CLONE_VM | SIGCHLD, f);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(be_the_candidate(f));
+	return pid;
+}
+
 /* Runs in a child process that shares this one's memory: a fork of a worker that holds a compiler copies page
  * tables and causes page faults afterwards. A crash or hang affects only the child, but a wild write affects
  * the worker. An emulator of single programs cannot make such a process: there, a crash ends the worker,
@@ -131,7 +145,7 @@ static int run_isolated(struct local *l, const struct local_built *b, int64_t de
 		return rc;
 	if (left_ns <= 0)
 		return fail(E_TIMEOUT, "the deadline came before a candidate ran for the first time");
-	pid_t pid = clone(be_the_candidate, (char *)l->stack + STACK_BYTES, CLONE_VM | SIGCHLD, &f);
+	pid_t pid = start_child(l, b, &f);
 	if (pid < 0 && errno == EINVAL) {
 		log_info("candidates run in hone-worker itself: this emulator has no processes that share "
 			 "memory");

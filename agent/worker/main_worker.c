@@ -8,10 +8,13 @@
  *
  * hone-worker --describe DEVICE: the target of a device whose driver may crash or hang.
  *
+ * hone-worker --libraries NAMES: which of these libraries can be opened.
+ *
  * hone-worker --bench-compile TASK: how fast candidates of a task (a file with its text) are compiled. */
 #include "agent/worker/bench_compile.h"
 #include "agent/run/fallback.h"
 #include "agent/worker/device.h"
+#include "agent/worker/libraries.h"
 #include "agent/worker/wire.h"
 #include "kernels/emit/emit.h"
 #include "platform/run/dev.h"
@@ -32,7 +35,7 @@
 #include <unistd.h>
 
 struct words {
-	const char *target, *fallback, *output, *bench, *describe;
+	const char *target, *fallback, *output, *bench, *describe, *libraries;
 	bool few, measure, serve, version, help;
 };
 
@@ -40,10 +43,12 @@ static const char usage[] = "usage: hone-worker --serve [--verbose]\n"
 			    "       hone-worker --fallback ISA [--few] -o FILE\n"
 			    "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
 			    "       hone-worker --describe DEVICE [--measure]\n"
+			    "       hone-worker --libraries NAMES\n"
 			    "       hone-worker --version\n"
 			    "hone starts it with --serve, and the build of hone with --fallback.\n"
 			    "--bench-compile times builds. --describe prints the target of a device like\n"
-			    "cuda:0, with its peaks if they are measured.\n";
+			    "cuda:0, with its peaks if they are measured. --libraries opens libraries that\n"
+			    "compute layers (openblas,onednn,xnnpack, or paths) and prints what they are.\n";
 
 /* Crashes are expected here, so there are no core files; no program that runs here may gain rights. */
 static void prepare(void)
@@ -69,7 +74,9 @@ static int confine(struct runner *r, bool apart)
 		return E_OK;
 	}
 	if (apart) {
-		log_more("hone-worker is not confined: the device's driver opens files and starts compilers");
+		log_more(
+		    "hone-worker is not confined: a device's driver opens files and starts compilers, and "
+		    "libraries compile kernels");
 		return E_OK;
 	}
 	int rc = sandbox_cage_make(&cage);
@@ -141,9 +148,11 @@ static int open_confined(int in, struct runner **out)
 		rc = open_runner(&h, out);
 	if (rc < 0)
 		return rc;
+	if (h.libraries[0])
+		libraries_open(h.libraries);
 	rc = wire_watch(in);
 	if (rc >= 0)
-		rc = confine(*out, device_is_named(h.device));
+		rc = confine(*out, device_is_named(h.device) || h.libraries[0]);
 	if (rc < 0)
 		(*out)->ops->close(*out);
 	return rc;
@@ -194,7 +203,19 @@ static int version(void)
 
 static int read_words(int argc, char **argv, struct words *w)
 {
-	enum { SERVE = 256, DESCRIBE, MEASURE, TARGET, FALLBACK, FEW, BENCH, VERSION, VERBOSE, HELP };
+	enum {
+		SERVE = 256,
+		DESCRIBE,
+		MEASURE,
+		TARGET,
+		FALLBACK,
+		FEW,
+		BENCH,
+		LIBRARIES,
+		VERSION,
+		VERBOSE,
+		HELP
+	};
 	static const struct option options[] = {
 	    {"serve", no_argument, NULL, SERVE},
 	    {"describe", required_argument, NULL, DESCRIBE},
@@ -203,6 +224,7 @@ static int read_words(int argc, char **argv, struct words *w)
 	    {"fallback", required_argument, NULL, FALLBACK},
 	    {"few", no_argument, NULL, FEW},
 	    {"bench-compile", required_argument, NULL, BENCH},
+	    {"libraries", required_argument, NULL, LIBRARIES},
 	    {"version", no_argument, NULL, VERSION},
 	    {"verbose", no_argument, NULL, VERBOSE},
 	    {"help", no_argument, NULL, HELP},
@@ -228,6 +250,9 @@ static int read_words(int argc, char **argv, struct words *w)
 			break;
 		case FEW:
 			w->few = true;
+			break;
+		case LIBRARIES:
+			w->libraries = optarg;
 			break;
 		case BENCH:
 			w->bench = optarg;
@@ -255,7 +280,7 @@ int main(int argc, char **argv)
 {
 	struct words w;
 	if (read_words(argc, argv, &w) < 0 ||
-	    !(w.serve || w.fallback || w.bench || w.describe || w.version || w.help)) {
+	    !(w.serve || w.fallback || w.bench || w.describe || w.libraries || w.version || w.help)) {
 		fputs(usage, stderr);
 		return 2;
 	}
@@ -265,11 +290,13 @@ int main(int argc, char **argv)
 	}
 	prepare();
 	keep_memory();
-	int rc = w.serve      ? serve()
-		 : w.fallback ? make_fallback(&w)
-		 : w.bench    ? bench(&w)
-		 : w.describe ? device_describe(w.describe, w.measure)
-			      : version();
+	foreign_use(&library_foreign);
+	int rc = w.serve       ? serve()
+		 : w.fallback  ? make_fallback(&w)
+		 : w.bench     ? bench(&w)
+		 : w.libraries ? libraries_describe(w.libraries)
+		 : w.describe  ? device_describe(w.describe, w.measure)
+			       : version();
 	if (rc < 0) {
 		if (!w.describe) /* which has said it on stdout */
 			log_error("%s", err_text());

@@ -2,6 +2,7 @@
 /* Builds candidates in this process: text -> loops -> object -> loaded code -> one checked run. On a real
  * device that first run happens in a child process, so that a crash or hang is data. */
 #include "agent/worker/local.h"
+#include "kernels/library/library.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"
 #include "platform/base/log.h"
@@ -145,6 +146,29 @@ static int load_object(struct local *l, struct local_object *o)
 	return rc == E_CORRUPT ? fail_in(E_UNSUPPORTED, "load") : rc;
 }
 
+static void sign(const struct local *l, struct manifest *m)
+{
+	strncpy(m->emitter, l->emit->name, sizeof m->emitter - 1);
+	strncpy(m->version, l->emit->version(), sizeof m->version - 1);
+}
+
+/* The code of a library's candidate, which says what the library has to compute. */
+static int make_library(struct local *l, const struct task *t, struct key task, const char *cand,
+			struct manifest *m, struct local_object **o)
+{
+	struct blob bytes;
+	int rc = l->unit ? fail(E_INFEASIBLE, "libraries run on the processor")
+			 : library_code(t, cand, &l->arena, m, &bytes);
+	if (rc < 0)
+		return rc;
+	sign(l, m);
+	memcpy(m->isa, l->target.isa, sizeof m->isa);
+	m->lanes = l->target.lanes;
+	struct key k = hash_join(task, hash_text(cand));
+	*o = find_object(l, k);
+	return *o ? E_OK : keep_object(l, k, bytes, o);
+}
+
 /* Makes code that is not loaded yet; compiles only if no other candidate of the task had the same loops. The
  * manifest lives in the candidate's arena. */
 static int make_code(struct local *l, const struct task *t, struct key task, const char *cand,
@@ -153,11 +177,12 @@ static int make_code(struct local *l, const struct task *t, struct key task, con
 	struct loops *loops;
 	struct blob bytes;
 	*m = ARENA_NEW(&l->arena, struct manifest);
+	if (library_is_cand(cand))
+		return make_library(l, t, task, cand, *m, o);
 	int rc = lower(t, cand, &l->target, &l->arena, &loops, *m);
 	if (rc < 0)
 		return rc;
-	strncpy((*m)->emitter, l->emit->name, sizeof(*m)->emitter - 1);
-	strncpy((*m)->version, l->emit->version(), sizeof(*m)->version - 1);
+	sign(l, *m);
 	struct key k = object_key(task, loops);
 	if ((*o = find_object(l, k)))
 		return E_OK;
@@ -182,6 +207,18 @@ static int compile(struct local *l, struct exercise *x, const char *cand, struct
 	return rc < 0 ? rc : open_built(l, x, o, m, out);
 }
 
+/* The first run of a library's piece was in another process: this one makes its own pieces, and lets the
+ * library do what it does once. */
+static int warm_up(const struct local *l, const struct local_built *b)
+{
+	unsigned old = fpu_flush();
+	bool good = foreign_ready(b->object->code, b->bufs);
+	if (good)
+		built_run(b, l->dev, NULL);
+	fpu_restore(old);
+	return good && foreign_good(b->object->code) ? E_OK : fail(E_WRONG, "the library makes no piece");
+}
+
 static int check(struct local *l, struct local_built *b, int64_t deadline_ns, struct meas *m)
 {
 	int64_t start = clock_now(l->base.clock);
@@ -189,6 +226,8 @@ static int check(struct local *l, struct local_built *b, int64_t deadline_ns, st
 	if (rc >= 0 && m->status == MEAS_OK)
 		rc = exercise_check(b->x, code_pairs(&b->m) ? TOLERANCE_PAIRS : TOLERANCE_REL,
 				    &m->max_rel_err);
+	if (rc >= 0 && m->status == MEAS_OK && foreign_is(b->object->bytes, b->object->n))
+		rc = warm_up(l, b);
 	m->check_ns += clock_now(l->base.clock) - start;
 	if (rc != E_WRONG)
 		return rc;

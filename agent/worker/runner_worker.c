@@ -31,6 +31,7 @@ enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2 };
 struct remote {
 	struct runner base;
 	struct wire_hello hello;
+	struct wire_hello of_builders; /* the same without libraries */
 	struct hire hire;
 	struct child child;        /* in -1: none now */
 	cpu_set_t spared;          /* cpus that the worker leaves to builders */
@@ -465,24 +466,43 @@ static int start_first(struct remote *w, int rc, int64_t deadline_ns, struct run
 	return rc < 0 ? rc : E_OK;
 }
 
+static int hire_one(const char *path, const struct wire_hello *hello, struct runner **out)
+{
+	struct remote *w = make_remote(hello);
+	if (!w)
+		return fail(E_NOMEM, "no memory for a runner");
+	int rc = hire_find(&w->hire, path);
+	/* workers behind the socket may open no device and no library */
+	if (device_is_named(hello->device) || hello->libraries[0])
+		hire_program(&w->hire);
+	return start_first(w, rc, INT64_MAX, out);
+}
+
 int runner_worker(const char *path, const char *device, const struct target *t, int threads,
 		  struct runner **out)
 {
 	struct wire_hello hello = {.target = *t, .threads = threads};
 	snprintf(hello.device, sizeof hello.device, "%s", device);
-	struct remote *w = make_remote(&hello);
-	if (!w)
-		return fail(E_NOMEM, "no memory for a runner");
-	int rc = hire_find(&w->hire, path);
-	if (device_is_named(device)) /* workers behind the socket may open no device */
-		hire_program(&w->hire);
-	return start_first(w, rc, INT64_MAX, out);
+	return hire_one(path, &hello, out);
+}
+
+int runner_worker_libraries(const char *path, const struct target *t, int threads, const char *libraries,
+			    struct runner **out)
+{
+	struct wire_hello hello = {.device = "cpu", .target = *t, .threads = threads};
+	int n = snprintf(hello.libraries, sizeof hello.libraries, "%s", libraries);
+	return n < 0 || (size_t)n >= sizeof hello.libraries
+		   ? fail(E_USAGE, "the list of libraries has more than %zu characters",
+			  sizeof hello.libraries - 1)
+		   : hire_one(path, &hello, out);
 }
 
 int runner_worker_again(struct runner *like, int64_t deadline_ns, struct runner **out)
 {
 	const struct remote *first = remote_of(like);
-	struct remote *w = make_remote(&first->hello);
+	struct wire_hello hello = first->hello;
+	hello.libraries[0] = 0;
+	struct remote *w = make_remote(&hello);
 	if (!w)
 		return fail(E_NOMEM, "no memory for a runner");
 	w->hire = first->hire;
@@ -584,7 +604,10 @@ int runner_worker_builders(struct runner *r, int builders)
 		return E_OK;
 	if (bound)
 		spare(w, cpus, n);
-	return builders_open(&w->hire, &w->hello, r->builders, bound ? cpus : NULL, r->clock, &w->builders);
+	w->of_builders = w->hello;
+	w->of_builders.libraries[0] = 0;
+	return builders_open(&w->hire, &w->of_builders, r->builders, bound ? cpus : NULL, r->clock,
+			     &w->builders);
 }
 
 void worker_emitter(const char *device, const struct target *t, char out[32])

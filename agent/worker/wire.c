@@ -218,6 +218,7 @@ static int read_hello(struct cur *c, struct arena *a, struct wire_hello *h)
 	h->cpus = cur_u64(c);
 	uint32_t nice = cur_u32(c);
 	h->memory_bytes = (int64_t)cur_u64(c);
+	const char *libraries = wire_get_str(c, sizeof h->libraries - 1, a);
 	int rc = whole(c);
 	if (rc < 0)
 		return rc;
@@ -228,6 +229,7 @@ static int read_hello(struct cur *c, struct arena *a, struct wire_hello *h)
 	if (h->memory_bytes < 0)
 		return fail(E_CORRUPT, "the memory limit of a worker is negative");
 	snprintf(h->device, sizeof h->device, "%s", device);
+	snprintf(h->libraries, sizeof h->libraries, "%s", libraries);
 	h->threads = (int)threads;
 	h->nice = (int)nice;
 	return target_parse(target, &h->target);

@@ -34,8 +34,11 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 /* Adds so many workers (-1: as many as the machine has room for, 0 to 2) that build ahead on cores that the
  * measuring worker does not use; if there are too few, on any core. r: of runner_worker. */
 int runner_worker_builders(struct runner *r, int builders) MUST_CHECK;
+/* As runner_worker, for a worker that opens libraries. Its builders open none. */
+int runner_worker_libraries(const char *path, const struct target *t, int threads, const char *libraries,
+			    struct runner **out) MUST_CHECK;
 /* Hires another worker as `like` (of runner_worker) was hired, for the same device and cores, without
- * builders. */
+ * builders and libraries. */
 int runner_worker_again(struct runner *like, int64_t deadline_ns, struct runner **out) MUST_CHECK;
 /* The two halves of a build, which may be done by different runners. This one makes code of a text
  * (kernels/loops/code.h bytes, added to `code`) with its key; equal code has an equal key. The code comes
@@ -65,6 +68,8 @@ struct wire_hello {
 	uint64_t cpus;        /* that it may use: bit 0 is cpu 0; 0: any */
 	int nice;             /* the client's priority: 0 to 19, 20: idle */
 	int64_t memory_bytes; /* that it may write to: the client's limit; 0: any */
+	char libraries[512];  /* names, comma between (agent/worker/libraries.h): opened before HELLO is
+				 answered; such a worker is not confined */
 };
 /* Moves the calling thread to these cpus, if it may. */
 void wire_place(uint64_t cpus);

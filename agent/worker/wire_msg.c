@@ -74,6 +74,7 @@ void wire_put_hello(struct buf *b, const struct wire_hello *h)
 	buf_u64(b, h->cpus);
 	buf_u32(b, (uint32_t)h->nice);
 	buf_u64(b, (uint64_t)h->memory_bytes);
+	wire_put_str(b, h->libraries);
 	b->failed |= target.failed;
 	buf_free(&target);
 }

@@ -6,7 +6,7 @@
  * type:
  *
  *	HELLO  str device, str target, u32 threads, u64 cpus,
- *	       u32 nice, u64 memory_bytes                          -> str emitter
+ *	       u32 nice, u64 memory_bytes, str libraries           -> str emitter
  *	BUILD  i64 ns left, str task, str cand                     -> i32 handle, meas
  *	TIME   i64 ns left, i64 abort_ns, u32 rounds, u32 how,
  *	       u32 n, n x i32 handle                               -> n x meas

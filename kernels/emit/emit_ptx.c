@@ -19,7 +19,7 @@
  *
  * Results equal the interpreter's bit for bit, except that a zero may stand for a subnormal of the same sign,
  * or the reverse: MIN, MAX and selections pass an operand on without a flush, NEG and ABS flush. Divisions
- * and square roots are rounded correctly; sums of fragments of f16 and bf16 are those of the device.
+ * and square roots are rounded correctly; sums of fragments of floats are those of the device.
  * Prefetches are left out. Products of matrices (MMLA), and of fragments where the target has none, are
  * refused as E_UNSUPPORTED, and more shared memory than the architecture has as E_INFEASIBLE. A kernel with
  * local memory is E_SPILL, as far as LLVM decides it, and so is one for which the estimate of registers says

@@ -5,7 +5,11 @@
  * Element (i, j) of C is word 4 * (j / 8) + 2 * (i / 8) + j % 2 of lane 4 * (i % 8) + j % 8 / 2. A word of A
  * or B has four bytes that are neighbours along k: 8 (of bytes 16) elements of k for each four lanes, and 8
  * rows of A or columns of B for all lanes. A has the words of rows 0 and 8, then of the other half of k, if
- * they are of 16 bits. B has those of both halves of k of columns 0, then of columns 8. */
+ * they are of 16 bits. B has those of both halves of k of columns 0, then of columns 8.
+ *
+ * A word of f32 has one element, so there are four quarters of k instead of two halves: the words of the
+ * first two quarters, which one instruction multiplies, come before those of the others. The hardware leaves
+ * out the bits that TF32 has not; to round to the nearest, each word is converted when it is loaded. */
 #include "kernels/emit/llvm_gen.h"
 
 #include <stdio.h>
@@ -21,7 +25,7 @@ static bool is_byte(enum dtype t)
 /* Words of a fragment A or B. */
 static int words_of(const struct fragment *f)
 {
-	return is_byte(f->dtype) ? 2 : 4;
+	return is_byte(f->dtype) ? 2 : f->dtype == DT_F32 ? FRAG_LANES : 4;
 }
 
 static LLVMValueRef word_of(struct gen *g, LLVMValueRef v, int i)
@@ -38,7 +42,8 @@ static LLVMValueRef set_word(struct gen *g, LLVMValueRef v, int i, LLVMValueRef 
 
 static LLVMValueRef no_words(struct gen *g, const struct fragment *f)
 {
-	return LLVMConstNull(gen_type(g, f->dtype == DT_F32 ? UNIT_F32 : UNIT_I32, FRAG_LANES));
+	bool floats = f->part == FRAG_C && f->dtype == DT_F32;
+	return LLVMConstNull(gen_type(g, floats ? UNIT_F32 : UNIT_I32, FRAG_LANES));
 }
 
 /* The call of an intrinsic; NULL: this LLVM has none of this name. */
@@ -121,6 +126,52 @@ static LLVMValueRef load_rows(struct gen *g, const struct mem *m, const struct f
 	return v;
 }
 
+/* f32 rounded to TF32, as i32. */
+static LLVMValueRef rounded(struct gen *g, LLVMValueRef v)
+{
+	LLVMValueRef r = call(g, "llvm.nvvm.f2tf32.rna", &v, 1, NULL);
+	return r ? r : v;
+}
+
+/* f32 in rows along k: one instruction loads both halves of the rows of two quarters of k. */
+static LLVMValueRef load_f32_rows(struct gen *g, const struct mem *m, const struct fragment *f)
+{
+	struct places p;
+	bool second = f->part == FRAG_B; /* the bit of the matrix that counts rows (columns) */
+	LLVMValueRef v = no_words(g, f);
+	open_places(g, &p);
+	const struct ix *row = ix_add(&p.own, part_of_lane(&p, 1, HALF, m->stride),
+				      part_of_lane(&p, second ? 16 : 8, 2, HALF * m->stride));
+	for (int k = 0; k < 2; k++) {
+		const struct ix *in_row =
+		    ix_add(&p.own, part_of_lane(&p, second ? 8 : 16, 2, WORD), ix_c(&p.own, HALF * k));
+		LLVMValueRef at = address(g, &p, m, row, in_row),
+			     r = call(g, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", &at, 1,
+				      LLVMTypeOf(at));
+		for (int i = 0; i < WORD && r; i++)
+			v = set_word(g, v, WORD * k + i,
+				     rounded(g, LLVMBuildExtractValue(g->b, r, (unsigned)i, "")));
+	}
+	return v;
+}
+
+/* f32 in rows across k, which no instruction transposes. */
+static LLVMValueRef load_f32(struct gen *g, const struct mem *m, const struct fragment *f)
+{
+	struct places p;
+	open_places(g, &p);
+	LLVMValueRef v = no_words(g, f), from = address(g, &p, m, part_of_lane(&p, 1, WORD, m->stride),
+							part_of_lane(&p, WORD, HALF, 1));
+	for (int i = 0; i < FRAG_LANES; i++) {
+		bool row = (f->part == FRAG_A ? i : i / 2) & 1, quarter = (f->part == FRAG_A ? i / 2 : i) & 1;
+		int64_t k = HALF * (i / WORD) + WORD * quarter;
+		LLVMValueRef at = gen_offset(g, from, gen_i64(g, 4 * (k * m->stride + HALF * row)));
+		v = set_word(g, v, i,
+			     rounded(g, LLVMBuildLoad2(g->b, g->f32, gen_typed(g->b, at, g->f32), "")));
+	}
+	return v;
+}
+
 /* No instruction transposes bytes. */
 static LLVMValueRef load_bytes(struct gen *g, const struct mem *m, const struct fragment *f)
 {
@@ -170,6 +221,7 @@ static LLVMValueRef load_sums(struct gen *g, const struct mem *m, const struct f
 LLVMValueRef gpu_mma_load(struct gen *g, const struct mem *m, const struct fragment *f)
 {
 	return f->part == FRAG_C                  ? load_sums(g, m, f)
+	       : f->dtype == DT_F32               ? (along_k(f) ? load_f32_rows : load_f32)(g, m, f)
 	       : is_byte(f->dtype) && !along_k(f) ? load_bytes(g, m, f)
 						  : load_rows(g, m, f);
 }
@@ -214,12 +266,25 @@ static LLVMValueRef product(struct gen *g, const char *shape, const char *types,
 	return sum;
 }
 
+/* The words of a quarter of B's columns come in the order of columns, then of quarters. */
+static LLVMValueRef multiply_tf32(struct gen *g, const LLVMValueRef *in)
+{
+	LLVMValueRef sum = in[2];
+	for (int h = 0; h < 2; h++)         /* columns 8 * h */
+		for (int k = 0; k < 2; k++) /* half k of k */
+			sum = product(g, "m16n8k8", "tf32", in, sum, (struct words){WORD * k, WORD},
+				      (struct words){WORD * k + 2 * h, 2}, (struct words){WORD * h, WORD});
+	return sum;
+}
+
 LLVMValueRef gpu_mma_multiply(struct gen *g, const struct stmt *s, const LLVMValueRef *in)
 {
 	char types[12];
 	enum dtype a = g->l->fragment[s->a].dtype, b = g->l->fragment[s->b].dtype;
 	bool bytes = is_byte(a), whole = g->sm >= 80 && g->ptx >= 70;
 	LLVMValueRef sum = in[2];
+	if (a == DT_F32)
+		return multiply_tf32(g, in);
 	snprintf(types, sizeof types, "%s%s%s",
 		 bytes         ? byte_name(a)
 		 : a == DT_F16 ? "f32.f32"

@@ -301,6 +301,12 @@ static int up(int n)
 	return (n + PTX_REGS_UNIT - 1) / PTX_REGS_UNIT * PTX_REGS_UNIT;
 }
 
+/* The bound below which the assembler may spill what is live. */
+static int least_bound(const struct ptx_regs *r)
+{
+	return up(r->least + PTX_REGS_UNIT + r->least / PTX_REGS_SLACK);
+}
+
 struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
 {
 	struct orders o = {0};
@@ -318,15 +324,16 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
 				add_block(&o, &o.f.block[i], &r);
 	}
 	arena_free(&o.a);
+	int bound = least_bound(&r) - PTX_REGS_MARGIN;
 	r.usual = up(r.all - PTX_REGS_UNIT / 2 + 1);
+	r.usual = r.usual > bound ? r.usual : bound;
 	r.usual = r.usual < THREAD_REGISTERS ? r.usual : THREAD_REGISTERS;
 	return r;
 }
 
 int ptx_most(const struct ptx_regs *r, int limit)
 {
-	int most = r->usual + PTX_REGS_MARGIN,
-	    least = up(r->least + PTX_REGS_UNIT + r->least / PTX_REGS_SLACK);
+	int most = r->usual + PTX_REGS_MARGIN, least = least_bound(r);
 	most = most > least ? most : least;
 	return r->all && most < limit ? most : 0;
 }

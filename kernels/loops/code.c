@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest's text: lines "key value", with keys in this order; starred ones repeat once per entry,
  * parameter or buffer: emitter version isa features lanes nsyms scratch winograd sums common alias entry*
- * param* buf* packing* texture*. "sums f16" is left out where sums are not made in f16, "common 1" where each
- * index has scratch of its own, and "texture 1" behind a buffer that is no texture. */
+ * param* buf* packing* texture*. "sums f16" or "sums tf32" is left out where manifest.sums is none, "common
+ * 1" where each index has scratch of its own, and "texture 1" behind a buffer that is no texture. */
 #include "kernels/loops/code.h"
 
 #include <ctype.h>
@@ -14,13 +14,15 @@
 static const char magic[4] = {'H', 'C', 'O', '1'};
 static const char *const role_names[] = {"in", "out", "const", "scratch"};
 
+static const char *const sums[DTYPES] = {[DT_NONE] = "", [DT_F16] = "sums f16\n", [DT_F32] = "sums tf32\n"};
+
 static void put_manifest(const struct manifest *m, struct buf *out)
 {
 	buf_printf(out, "emitter %s\nversion %s\nisa %s\nfeatures %s\nlanes %d\nnsyms %d\n", m->emitter,
 		   m->version, m->isa, m->features, m->lanes, m->nsyms);
 	buf_printf(out, "scratch %lld\nwinograd %d\n%s%salias %d %d\n", (long long)m->scratch_bytes,
-		   m->winograd, m->f16_sums ? "sums f16\n" : "", m->shares_scratch ? "common 1\n" : "",
-		   m->alias_out, m->alias_in);
+		   m->winograd, sums[m->sums], m->shares_scratch ? "common 1\n" : "", m->alias_out,
+		   m->alias_in);
 	for (int i = 0; i < m->nentries; i++)
 		buf_printf(out, "entry %s %s\n", m->entry[i], m->extent_expr[i]);
 	for (int i = 0; i < m->nparams; i++)
@@ -186,8 +188,8 @@ static int get_manifest(char *at, struct manifest *m)
 	    !get_number(&at, "winograd", 0, 4, &winograd) || winograd % 2)
 		return fail(E_CORRUPT, "head");
 	const char *v = line(&at, "sums");
-	m->f16_sums = v != NULL;
-	if (v && strcmp(v, "f16") != 0)
+	m->sums = !v ? DT_NONE : *v == 't' ? DT_F32 : DT_F16;
+	if (v && strcmp(v, m->sums == DT_F32 ? "tf32" : "f16") != 0)
 		return fail(E_CORRUPT, "sums");
 	v = line(&at, "common");
 	m->shares_scratch = v != NULL;
@@ -276,7 +278,7 @@ enum dtype code_pairs(const struct manifest *m)
 	for (int i = 0; i < m->nbufs; i++)
 		if (m->buf[i].packed && m->buf[i].packing.bf16)
 			return DT_BF16;
-	return m->f16_sums ? DT_F16 : DT_NONE;
+	return m->sums;
 }
 
 int64_t code_extent(const struct manifest *m, int entry, const int64_t *params)

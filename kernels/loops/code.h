@@ -46,7 +46,8 @@ struct manifest {
 	int64_t scratch_bytes;           /* per thread; on a device of work items, per item */
 	bool shares_scratch; /* all indices have the scratch in common, and it lasts from entry to entry */
 	int winograd;                    /* m of F(m x m, 3x3); 0: another algorithm */
-	bool f16_sums;                   /* products of f16 are summed in f16 (SUM_HALF) */
+	enum dtype sums; /* DT_F16: products of f16 are summed in f16 (SUM_HALF), or by fragments; DT_F32: of
+			  * f32 that are rounded to TF32; DT_NONE: others */
 	struct code_buf buf[CODE_MAX_BUFS]; /* in ABI order, scratch last */
 	int alias_out, alias_in;            /* the output may share the memory of this input; -1: none */
 };
@@ -54,6 +55,7 @@ struct manifest {
 struct code {
 	struct manifest m;
 	struct blob object;
+	bool own;        /* set by who looks for code: it wants none of a library (platform/run/foreign.h) */
 	bool at_default; /* its record's schedule is the task's default one; not part of the bytes */
 };
 
@@ -61,7 +63,7 @@ bool code_is_current(const struct manifest *m);
 void code_bytes(const struct code *c, struct buf *out);
 int code_parse(const void *p, size_t n, struct arena *a,
 	       struct code *out) MUST_CHECK;                                     /* object points into p */
-/* The type of the pairs that it multiplies, f16 or bf16; DT_NONE: none. */
+/* The type of the pairs that it multiplies, f16 or bf16; DT_F32: TF32; DT_NONE: none. */
 enum dtype code_pairs(const struct manifest *m);
 /* How many of `indices` work items run at a time, so that their scratch is not larger than room_bytes (but
  * one always does); *bytes: of their scratch. */

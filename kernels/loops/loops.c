@@ -401,7 +401,7 @@ void lv_shuffle(struct loops *l, int dst, int a, int mask)
 
 int lv_fragment(struct loops *l, struct fragment f)
 {
-	int v = new_var(l, FRAG_LANES, f.dtype == DT_F32 ? LV_F32 : LV_S32);
+	int v = new_var(l, FRAG_LANES, f.part == FRAG_C && f.dtype == DT_F32 ? LV_F32 : LV_S32);
 	l->fragment[v] = f;
 	return v;
 }

@@ -26,13 +26,14 @@
  * Fragments. A warp is 32 threads of a block whose numbers follow one another, the first one's a multiple of
  * 32; the threads of an entry with fragments are a multiple of 32. A fragment is a matrix of 16 x 16 that a
  * warp owns: a variable (lv_fragment) of 8 lanes in each thread of the warp, which together hold the elements
- * in an order that only the emitter knows. A is m x k, B is k x n, both of f16, bf16, s8 or u8; C is m x n,
- * of f32 or s32. FRAG_LOAD takes element (i, j) of a fragment from element at + i * stride + j of a shared
- * buffer of its type, or, if its fragment lies by columns, from at + j * stride + i. FRAG_STORE puts that of
- * a C there. FRAG_MMA(a, b, c) = c + the matrix product of a and b: of bytes, each of them s8 or u8, into
- * s32, where it is exact (an overflow is refused as above); of two f16 or two bf16 into f32, where each
- * product is exact, but the order and the rounding of the sums are not defined: the interpreter adds one
- * product after the other, along k, and rounds each sum to the nearest. CONST, COPY, ADD, SUB, MUL, MIN and
+ * in an order that only the emitter knows. A is m x k, B is k x n, both of f16, bf16, f32, s8 or u8; C is
+ * m x n, of f32 or s32. FRAG_LOAD takes element (i, j) of a fragment from element at + i * stride + j of a
+ * shared buffer of its type, or, if its fragment lies by columns, from at + j * stride + i; it rounds the
+ * elements of an A or B of f32 to TF32 (tf32_of). FRAG_STORE puts that of a C there. FRAG_MMA(a, b, c) = c +
+ * the matrix product of a and b: of bytes, each of them s8 or u8, into s32, where it is exact (an overflow is
+ * refused as above); of two f16, two bf16 or two f32 into f32, where each product is exact, but the order and
+ * the rounding of the sums are not defined: the interpreter adds one product after the other, along k, and
+ * rounds each sum to the nearest. CONST, COPY, ADD, SUB, MUL, MIN and
  * MAX of fragments C take each element alone; no other operation takes a fragment. Statements that set or
  * store a fragment stand where all threads meet, with the same place for all threads of a warp: `at` depends
  * on the thread only through a division by a multiple of 32. `at` and the stride are multiples of frag_step()

@@ -102,11 +102,16 @@ static int check_fragment_place(const struct threads *k, const struct mem *m, co
 	return E_OK;
 }
 
+static bool is_float(const struct fragment *f)
+{
+	return dtype_is_half(f->dtype) || f->dtype == DT_F32;
+}
+
 static bool is_fragment_type(const struct fragment *f)
 {
 	if (f->part == FRAG_C)
 		return !f->columns && (f->dtype == DT_F32 || f->dtype == DT_I32);
-	return dtype_is_half(f->dtype) || f->dtype == DT_I8 || f->dtype == DT_U8;
+	return is_float(f) || f->dtype == DT_I8 || f->dtype == DT_U8;
 }
 
 /* Operations that take each element of fragments alone. */
@@ -117,9 +122,8 @@ static int check_product(const struct threads *k, const struct fragment *const f
 {
 	if (f[0]->part != FRAG_C || f[1]->part != FRAG_A || f[2]->part != FRAG_B || f[3]->part != FRAG_C)
 		return bad(k, "frag_mma needs fragments C, A, B and C");
-	bool halves = dtype_is_half(f[1]->dtype),
-	     match = halves ? f[1]->dtype == f[2]->dtype : !dtype_is_half(f[2]->dtype);
-	if (!match || f[0]->dtype != (halves ? DT_F32 : DT_I32))
+	bool floats = is_float(f[1]), match = floats ? f[1]->dtype == f[2]->dtype : !is_float(f[2]);
+	if (!match || f[0]->dtype != (floats ? DT_F32 : DT_I32))
 		return bad(k, "frag_mma of types that do not go together");
 	return E_OK;
 }

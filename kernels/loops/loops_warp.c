@@ -59,6 +59,7 @@ static int move(struct interp *r, const struct stmt *s, int first, bool store)
 	const struct fragment *f = &r->l->fragment[store ? s->a : s->dst];
 	struct matrix m;
 	int64_t base;
+	bool rounds = f->part != FRAG_C && f->dtype == DT_F32;
 	int rc = place(r, s, first, &base);
 	if (rc >= 0 && store)
 		rc = get(r, s->a, first, &m);
@@ -72,6 +73,8 @@ static int move(struct interp *r, const struct stmt *s, int first, bool store)
 			lane_store(type_of(f), r->env.bufs[s->mem.buf], at, m.e[e]);
 		else
 			m.e[e] = lane_load(type_of(f), r->env.bufs[s->mem.buf], at);
+		if (rounds)
+			m.e[e].f = tf32_of(m.e[e].f);
 	}
 	if (rc >= 0 && !store)
 		put(r, s->dst, first, &m);
@@ -80,7 +83,7 @@ static int move(struct interp *r, const struct stmt *s, int first, bool store)
 
 static union lane sum_f32(const struct matrix *a, const struct matrix *b, union lane c, int i, int j)
 {
-	for (int k = 0; k < FRAG_SIZE; k++) /* products of f16 and of bf16 are exact in f64 */
+	for (int k = 0; k < FRAG_SIZE; k++) /* products of f16, bf16 and TF32 are exact in f64 */
 		c.f = (float)(c.f + (double)a->e[i * FRAG_SIZE + k].f * b->e[k * FRAG_SIZE + j].f);
 	return c;
 }
@@ -98,14 +101,14 @@ static bool sum_s32(const struct matrix *a, const struct matrix *b, union lane *
 static int multiply(struct interp *r, const struct stmt *s, int first)
 {
 	struct matrix a, b, c;
-	bool halves = dtype_is_half(r->l->fragment[s->a].dtype);
+	bool floats = r->l->fragment[s->c].dtype == DT_F32;
 	int rc = get(r, s->a, first, &a);
 	if (rc >= 0)
 		rc = get(r, s->b, first, &b);
 	if (rc >= 0)
 		rc = get(r, s->c, first, &c);
 	for (int e = 0; e < FRAG_ELEMS && rc >= 0; e++)
-		if (halves)
+		if (floats)
 			c.e[e] = sum_f32(&a, &b, c.e[e], e / FRAG_SIZE, e % FRAG_SIZE);
 		else if (!sum_s32(&a, &b, &c.e[e], e / FRAG_SIZE, e % FRAG_SIZE))
 			rc = fail(E_CORRUPT, "loops: entry %s: v%d = frag_mma: the result overflows s32",

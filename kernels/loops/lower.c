@@ -664,7 +664,7 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	target_extras(tg, m->features);
 	m->lanes = tg->lanes;
 	m->winograd = w->s.st[0].wino.m;
-	m->f16_sums = t->pairs == DT_F16;
+	m->sums = t->pairs == DT_BF16 ? DT_NONE : t->pairs;
 	if ((rc = put_entries(w->l, m)) < 0 || (rc = put_bufs(w, m)) < 0)
 		return rc;
 	*out = w->l;

@@ -47,10 +47,9 @@ static int bind_dim(struct importer *im, const Onnx__DimProto *d, int64_t *out)
 	if (text) {
 		struct shape s;
 		int rc = shape_parse(text, &s);
-		if (rc < 0 || s.rank != 1)
-			return fail(E_USAGE, "dimension %s=%.40s is not a number", d->dim_param, text);
-		if (s.d[0] < 1)
-			return fail(E_USAGE, "dimension %s=%.40s: a size is at least 1", d->dim_param, text);
+		if (rc < 0 || s.rank != 1 || s.d[0] < 1)
+			return fail(E_USAGE, "size %s=%.40s: write a number from 1 to %d", d->dim_param, text,
+				    INT32_MAX);
 		*out = s.d[0];
 	} else if (same) {
 		*out = *same;

@@ -66,7 +66,8 @@ static bool factors(const struct task *t, int i, struct frag_plan *p)
 	p->of[1].read = st->body.at[st->body.at[0].arg == p->of[0].read].arg;
 	p->of[1].operand = st->read[p->of[1].read].operand;
 	p->of[1].packed = operand_packs(t, p->of[1].operand);
-	p->group = p->of[1].packed ? t->operand[p->of[1].operand].group : 1;
+	p->group = t->operand[p->of[1].operand].group;
+	p->group = p->of[1].packed && p->group ? p->group : 1;
 	for (int c = 0; c < 2; c++)
 		p->of[c].type = t->pairs ? t->pairs : t->operand[p->of[c].operand].dtype;
 	return true;
@@ -128,6 +129,13 @@ static bool neighbours(const struct task *t, const struct stage *st, const struc
 	       side_by_side(st, &t->operand[f->operand], &st->read[f->read].dim[d], d, axis, n);
 }
 
+/* Whether elements go from memory into the tile as they are, and zeros take the place of others. */
+static bool moves(const struct task *t, const struct stage *st, const struct frag_factor *f)
+{
+	const struct operand *o = &t->operand[f->operand];
+	return f->type == o->dtype && (o->fill == 0 || !guarded(t, st, f));
+}
+
 /* Finds how the threads move one of two inputs. */
 static void move_input(const struct task *t, const struct stage *st, struct frag_plan *p, bool cols)
 {
@@ -142,8 +150,7 @@ static void move_input(const struct task *t, const struct stage *st, struct frag
 		f->along_k = k;
 		f->wide = n;
 	}
-	f->moves =
-	    p->sums == DT_I32 && f->wide > 1 && (t->operand[f->operand].fill == 0 || !guarded(t, st, f));
+	f->moves = f->wide > 1 && moves(t, st, f);
 }
 
 /* Finds how the threads move the factors. E_INFEASIBLE: the image's channels do not lie side by side. */
@@ -163,19 +170,31 @@ static int moving(const struct task *t, const struct stage *st, struct frag_plan
 		return fail(E_INFEASIBLE, "fragments: the image's channels are not side by side in fours");
 	bool bytes = p->sums == DT_I32;
 	f->wide = bytes && side_by_side(st, o, x, d, p->k_axis, BYTES / per) ? BYTES : VECTOR;
-	f->moves = bytes && (o->fill == 0 || !guarded(t, st, f));
+	f->moves = moves(t, st, f);
 	p->of[1].wide = BYTES / (int)dtype_bytes(p->of[1].type);
 	f->along_k = p->of[1].along_k = p->of[1].moves = true;
 	return E_OK;
 }
 
+/* Whether the axis can be that of k, of an image and a packed constant: its groups lie along it, or of f32
+ * the image's elements do. */
+static bool along(const struct task *t, const struct stage *st, const struct frag_plan *p, int axis)
+{
+	const struct operand *w = &t->operand[p->of[1].operand];
+	int d = dim_of(t, st, &p->of[0], axis);
+	if (w->group)
+		return st->read[p->of[1].read].dim[w->group_dim].coef[axis] != 0;
+	return neighbours(t, st, &p->of[0], axis, VECTOR) &&
+	       !index_guarded(t, st, &st->read[p->of[0].read], d);
+}
+
 /* Finds the axis of k. */
-static bool find_k(const struct stage *st, const struct operand *w, struct frag_plan *p)
+static bool find_k(const struct task *t, const struct stage *st, struct frag_plan *p)
 {
 	int ns = stage_spatial(st);
 	p->k_axis = -1;
 	for (int a = ns; a < st->naxes && p->of[1].packed; a++)
-		if (st->read[p->of[1].read].dim[w->group_dim].coef[a])
+		if (along(t, st, p, a))
 			p->k_axis = p->k_axis < 0 ? a : st->naxes;
 	if (!p->of[1].packed && st->naxes == ns + 1)
 		p->k_axis = ns;
@@ -211,7 +230,7 @@ static bool axes(const struct task *t, const struct stage *st, struct frag_plan 
 			p->rows *= st->axis[a].extent;
 		}
 	}
-	if (p->col_axis < 0 || !find_k(st, &t->operand[p->of[1].operand], p))
+	if (p->col_axis < 0 || !find_k(t, st, p))
 		return false;
 	p->cols = st->axis[p->col_axis].extent;
 	return true;
@@ -271,7 +290,9 @@ static int tiles(const struct task *t, const struct target *tg, const struct fra
 	p->ring = f->ring ? f->ring : 1;
 	for (int c = 0; c < 2; c++) {
 		struct frag_factor *x = &p->of[c];
-		x->pitch = frag_pitch(x->type, target_loads_matrices(tg), x->along_k ? p->k : x->tile);
+		/* Of f32 across k, threads load single elements: 8 neighbours of each of 4 points of k. */
+		bool narrow = target_loads_matrices(tg) && (x->type != DT_F32 || x->along_k);
+		x->pitch = frag_pitch(x->type, narrow, x->along_k ? p->k : x->tile);
 		x->copies = (int)ceil_div(x->tile * p->k / x->wide, p->threads);
 	}
 	if (p->depth % p->k && (p->depth < FRAG_SIZE || !fills_up(t, p)))
@@ -317,7 +338,7 @@ int frag_plan_make(const struct task *t, const struct target *tg, const struct s
 	for (int c = 0; c < 2; c++)
 		if (!target_multiplies_fragments(tg, dtype_name(p->of[c].type)))
 			return fail(E_INFEASIBLE, "fragments: %s multiplies none of %s", tg->cpu,
-				    dtype_name(p->of[c].type));
+				    t->pairs ? pairs_name(t->pairs) : dtype_name(p->of[c].type));
 	int rc = moving(t, st, p);
 	if (rc < 0)
 		return rc;

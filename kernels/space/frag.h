@@ -6,8 +6,9 @@
  * those of matrix products: a row for each point of the spatial axes that the image alone depends on, a
  * column for each point of the one that the other factor alone depends on, a product for each point of those
  * that both depend on, k along the reduction. A block of threads makes a tile of a product: it fills tiles of
- * both factors in shared buffers, floats rounded to 16 bits, block by block of the channels and tap by tap,
- * and each warp multiplies its part. The last tiles may be partial, and of two inputs the last step. */
+ * both factors in shared buffers, floats rounded to 16 bits but for TF32, block by block of the channels and
+ * tap by tap, and each warp multiplies its part. The last tiles may be partial, and of two inputs the last
+ * step. */
 #ifndef KERNELS_FRAG_H
 #define KERNELS_FRAG_H
 

@@ -498,7 +498,7 @@ int sched_parse(const struct task *t, const char *text, struct sched *out)
 		return fail(E_CORRUPT, "schedule: text over %d bytes", CAND_MAX - 1);
 	size_t n = strlen(pairs_text(t->pairs));
 	if (strncmp(ps.p, pairs_text(t->pairs), n) != 0)
-		return fail(E_CORRUPT, "schedule: no pairs of %s", dtype_name(t->pairs));
+		return fail(E_CORRUPT, "schedule: no pairs of %s", pairs_name(t->pairs));
 	ps.p += n;
 	for (int i = 0; i < t->nstages; i++) {
 		ps.st = &t->stage[i];

@@ -5,7 +5,7 @@
  *
  * Keys stand in this order; a key at its default is left out. Stages of a chain are separated by "; ". Axes
  * have the task's names. "f16; " or "bf16; " in front of all: sums are those of such pairs, and the stages
- * are those of task_pairs().
+ * are those of task_pairs(). "tf32; ": the factors are rounded to TF32 (task_inputs).
  * lane    the axis that lies in vector lanes, and the number of lanes (absent: scalar)
  * tile    register tile of spatial axes, in points; in vectors on the lane axis
  * unroll  steps of reduction axes in one body; in vectors on the lane axis
@@ -68,7 +68,8 @@
  *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
  *         boxes, and the next points are copied while the block computes with the present ones
  * fragrows, fragcols, warprows, warpcols, fragk  of the last stage of a task of f16 or bf16 pairs, or of a
- *         task of one stage that sums products of bytes or, after "f16; ", of two inputs, with no other key:
+ *         task of one stage that sums products of bytes or, after "f16; ", of two inputs, or of any after
+ *         "tf32; ", with no other key:
  *         the sums are made by fragments of matrices (kernels/space/frag.h), so many for each warp, by so
  *         many warps of a block, along the rows and the columns of the product; a step takes fragk fragments
  *         along the reduction

@@ -626,8 +626,8 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 	if (sched_frags(t, s))
 		return SCHED_THREADED ? frag_plan_make(t, tg, s, &frags) : E_UNSUPPORTED;
 	if (SCHED_THREADED && t->pairs && t->nstages == 1)
-		return fail(E_INFEASIBLE, "%s: two inputs are multiplied by fragments alone",
-			    dtype_name(t->pairs));
+		return fail(E_INFEASIBLE, "%s: inputs are multiplied by fragments alone",
+			    pairs_name(t->pairs));
 	for (int i = 0; i < t->nstages; i++) {
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];

@@ -43,6 +43,13 @@ static enum dtype type_of_pairs(enum level l, const struct target *tg)
 	return level_sums_f16(l) && target_sums_f16(tg) ? DT_F16 : level_bf16(l) && bf16 ? DT_BF16 : DT_NONE;
 }
 
+/* The space of a view; NULL: it would be empty. */
+static const struct space *part_of(struct arena *a, const struct space *of, const struct task *view)
+{
+	struct space *s = view_of(a, of->whole, task_keep(a, view), &of->tg, &of->want);
+	return !SCHED_THREADED || !frags_alone(s) || frags_possible(s) ? s : NULL;
+}
+
 int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
 	       struct space **out)
 {
@@ -57,17 +64,22 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	pairs = type ? task_pairs(a, whole, type) : NULL;
 	if (SCHED_THREADED && type && !pairs)
 		pairs = task_inputs(a, whole, type);
-	if (pairs) {
-		struct space *s = view_of(a, whole, task_keep(a, pairs), tg, want);
-		if (!SCHED_THREADED || !frags_alone(s) || frags_possible(s))
-			(*out)->pairs = s;
-	}
+	if (pairs)
+		(*out)->pairs = part_of(a, *out, pairs);
+	bool tf32 =
+	    SCHED_THREADED && level_bf16(want->level) && target_multiplies_fragments(tg, dtype_name(DT_F32));
+	pairs = tf32 ? task_inputs(a, whole, DT_F32) : NULL;
+	if (pairs)
+		(*out)->tf32 = part_of(a, *out, pairs);
 	return E_OK;
 }
 
 const struct space *rules_space(const struct space *s, const char *cand)
 {
-	return s->pairs && cand_pairs(cand) == s->pairs->t->pairs ? s->pairs : s;
+	enum dtype type = cand_pairs(cand);
+	if (SCHED_THREADED && s->tf32 && type == DT_F32)
+		return s->tf32;
+	return s->pairs && type == s->pairs->t->pairs ? s->pairs : s;
 }
 
 const struct task *space_task(const struct space *s)
@@ -260,13 +272,18 @@ static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
 
 int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
 {
-	int first = 0;
-	if (s->pairs) {
-		for (size_t f = 0; f < sizeof rules / sizeof *rules; f++)
-			first += rules[f].n;
-		if (*at <= first && pairs_portfolio(s->pairs, at, cand) >= 0)
+	int first = 0, all = 1;
+	for (size_t f = 0; f < sizeof rules / sizeof *rules; f++)
+		all += rules[f].n;
+	for (int i = 0; i < 2; i++) {
+		const struct space *part = i ? s->tf32 : s->pairs;
+		int next = *at - first;
+		if (part && next < all && pairs_portfolio(part, &next, cand) >= 0) {
+			*at = first + next;
 			return E_OK;
-		first++;
+		}
+		first += part ? all : 0;
+		*at = *at < first ? first : *at;
 	}
 	for (size_t f = 0; f < sizeof rules / sizeof *rules; first += rules[f++].n)
 		while (*at < first + rules[f].n) {
@@ -505,8 +522,8 @@ enum { TRIES = 64 };
 
 int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
 {
-	if (s->pairs && rng_below(r, 4))
-		s = s->pairs;
+	if ((s->pairs || s->tf32) && rng_below(r, 4))
+		s = !s->pairs || (s->tf32 && !rng_below(r, 4)) ? s->tf32 : s->pairs;
 	for (int i = 0; i < TRIES; i++) {
 		struct sched c;
 		sched_init(s->t, &c);
@@ -707,12 +724,12 @@ int space_legal(const struct space *s, const char *cand)
 	struct sched c;
 	enum dtype pairs = cand_pairs(cand);
 	if (pairs && !(pairs == DT_F16 ? level_sums_f16 : level_bf16)(s->want.level))
-		return fail(E_INFEASIBLE, "%s: not allowed at level %s", dtype_name(pairs),
+		return fail(E_INFEASIBLE, "%s: not allowed at level %s", pairs_name(pairs),
 			    level_name((int)s->want.level));
 	s = rules_space(s, cand);
 	if (pairs && s->t->pairs != pairs)
 		return fail(E_INFEASIBLE, "%s: no stage of the task can, or no instruction of %s",
-			    dtype_name(pairs), s->tg.isa);
+			    pairs_name(pairs), s->tg.isa);
 	int rc = sched_parse(s->t, cand, &c);
 	if (rc >= 0 && c.st[0].wino.m && s->want.level == LEVEL_EXACT)
 		return fail(E_INFEASIBLE, "winograd: not an exact algorithm");

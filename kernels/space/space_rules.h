@@ -38,9 +38,10 @@ struct space {
 	/* The space of schedules that multiply pairs of f16 or bf16; NULL: none. The other space has all
 	 * others. */
 	const struct space *pairs;
+	const struct space *tf32; /* the same of schedules that multiply f32 rounded to TF32 */
 };
 
-/* The space whose schedules have such a text: s or its pairs. */
+/* The space whose schedules have such a text: s, its pairs or its tf32. */
 const struct space *rules_space(const struct space *s, const char *cand);
 /* Chooses a ring of rows if that saves most of the scratch: its axis, and as many rows as the L2 holds. */
 void rules_ring(struct space *s);

@@ -245,7 +245,7 @@ int space_transfer(const struct space *of, const struct task *from, int lanes, c
 	int rc = same_shape(s->whole, from);
 	enum dtype pairs = cand_pairs(cand);
 	if (rc >= 0 && pairs != rules_space(s, cand)->t->pairs)
-		rc = fail(E_INFEASIBLE, "%s: not in this space", dtype_name(pairs));
+		rc = fail(E_INFEASIBLE, "%s: not in this space", pairs_name(pairs));
 	from = rc >= 0 ? task_view(&scratch, from, cand) : from;
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);

@@ -303,13 +303,16 @@ const struct task *task_inputs(struct arena *a, const struct task *t, enum dtype
 {
 	const struct stage *st = &t->stage[0];
 	const struct prog *p = &st->body;
-	if (t->nsyms || t->nstages != 1 || type != DT_F16 || st->comb != COMB_SUM || p->n != 3 ||
+	bool tf32 = type == DT_F32;
+	if (t->nsyms || t->nstages != 1 || (type != DT_F16 && !tf32) || st->comb != COMB_SUM || p->n != 3 ||
 	    p->at[0].op != P_READ || p->at[1].op != P_READ || p->at[2].op != P_MUL || stage_exact(t, st) ||
 	    st->read[p->at[0].arg].operand == st->read[p->at[1].arg].operand)
 		return NULL;
-	for (int i = 0; i < 2; i++) {
-		const struct operand *o = &t->operand[st->read[p->at[i].arg].operand];
-		if (o->role != ROLE_IN || !is_float(o))
+	for (int i = 0, constants = 0; i < 2; i++) {
+		int operand = st->read[p->at[i].arg].operand;
+		const struct operand *o = &t->operand[operand];
+		constants += o->role != ROLE_IN && tf32 && operand_packs(t, operand);
+		if (!is_float(o) || (o->role != ROLE_IN && constants != 1))
 			return NULL;
 	}
 	struct task *copy = task_dup(a, t);
@@ -317,7 +320,7 @@ const struct task *task_inputs(struct arena *a, const struct task *t, enum dtype
 	return copy;
 }
 
-static const char *const begins[DTYPES] = {[DT_F16] = "f16; ", [DT_BF16] = "bf16; "};
+static const char *const begins[DTYPES] = {[DT_F16] = "f16; ", [DT_BF16] = "bf16; ", [DT_F32] = "tf32; "};
 
 const char *pairs_text(enum dtype pairs)
 {
@@ -335,7 +338,7 @@ enum dtype cand_pairs(const char *cand)
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand)
 {
 	enum dtype type = cand_pairs(cand);
-	const struct task *pairs = type ? task_pairs(a, t, type) : NULL;
+	const struct task *pairs = type && type != DT_F32 ? task_pairs(a, t, type) : NULL;
 	if (TASK_INPUTS && type && !pairs)
 		pairs = task_inputs(a, t, type);
 	return pairs ? pairs : task_groups(a, t);

@@ -49,9 +49,13 @@ const struct task *task_groups(struct arena *a, const struct task *t);
 /* Elements past an operand's end that kernels of the task may read, at most 3, and multiply by zero. A kernel
  * that does declares them (code_buf.elems). */
 int task_past(const struct task *t, int operand);
-/* How the text of a schedule that multiplies pairs of f16 or bf16 begins: "bf16; "; "" for DT_NONE. And which
- * of them a text begins with. */
+/* How the text of a schedule that multiplies pairs of f16 or bf16 begins: "bf16; "; "tf32; " for DT_F32, ""
+ * for DT_NONE. And which of them a text begins with. */
 const char *pairs_text(enum dtype pairs);
+static inline const char *pairs_name(enum dtype pairs)
+{
+	return pairs == DT_F32 ? "tf32" : dtype_name(pairs);
+}
 enum dtype cand_pairs(const char *cand);
 /* The task as schedules whose text begins with pairs_text(type) see it. Where a stage sums products of floats
  * and constants along an axis whose floats lie side by side in the image, two steps along it become one, and
@@ -59,9 +63,10 @@ enum dtype cand_pairs(const char *cand);
  * is a tmp of that type, which the stage's index counts by two. An image that is an input is copied into a
  * new tmp, the last operand, by a stage of its own. NULL: no stage can do so. */
 const struct task *task_pairs(struct arena *a, const struct task *t, enum dtype type);
-/* The same of a task of one stage that sums products of two inputs of floats, which are both rounded: only
- * `pairs` of the copy is set. Its schedules have fragments (kernels/space/frag.h). Of f16 alone, since the
- * manifest of a kernel without constants names no other type. NULL: it is no such task. */
+/* The same of a task of one stage that sums products of two inputs of floats, which are both rounded to f16,
+ * or as DT_F32 to TF32; of TF32, one of them may be a packed constant. Only `pairs` of the copy is set: the
+ * operands stay f32 in memory. Its schedules have fragments (kernels/space/frag.h). Not of bf16, since the
+ * manifest of a kernel without constants does not name it. NULL: it is no such task. */
 const struct task *task_inputs(struct arena *a, const struct task *t, enum dtype type);
 /* The task as a schedule with this text sees it: task_pairs or task_inputs, else task_groups. */
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand);

@@ -122,7 +122,7 @@ bool target_multiplies_fragments(const struct target *t, const char *type)
 	static const struct {
 		const char *type;
 		int sm, ptx;
-	} rows[] = {{"f16", 70, 60}, {"i8", 72, 63}, {"u8", 72, 63}, {"bf16", 80, 70}};
+	} rows[] = {{"f16", 70, 60}, {"i8", 72, 63}, {"u8", 72, 63}, {"bf16", 80, 70}, {"f32", 80, 70}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (!strcmp(rows[i].type, type))
 			return has_ptx(t, rows[i].sm, rows[i].ptx);

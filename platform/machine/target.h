@@ -68,8 +68,8 @@ bool target_sums_f16(const struct target *t);
 bool target_in_order(const struct target *t);
 /* Whether instructions multiply matrices of 2 x 8 and 8 x 2 bytes, and add the products to a 2 x 2 block. */
 bool target_multiplies_blocks(const struct target *t);
-/* Whether 32 threads of a block multiply matrices of 16 x 16 of this type ("f16", "bf16", "i8", "u8")
- * together. */
+/* Whether 32 threads of a block multiply matrices of 16 x 16 of this type ("f16", "bf16", "i8", "u8", or
+ * "f32", rounded to TF32) together. */
 bool target_multiplies_fragments(const struct target *t, const char *type);
 /* Whether they load parts of matrices whose rows begin at any multiple of 16 bytes, and know which thread
  * gets which element (ldmatrix, mma.sync). */

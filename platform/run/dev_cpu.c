@@ -4,6 +4,7 @@
  */
 #include "platform/run/dev.h"
 #include "platform/run/elf.h"
+#include "platform/run/foreign.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@ struct map {
 };
 
 struct dev_code {
+	void *piece; /* of foreign code, which has nothing else; NULL: machine code */
 	struct map *map;
 	uint8_t *image; /* this code's part of the map */
 	size_t bytes;
@@ -112,10 +114,52 @@ static struct dev_code *make_code(const struct elf *e, struct map *m, uint8_t *i
 	return c;
 }
 
+static const struct foreign_code *foreign;
+
+void foreign_use(const struct foreign_code *f)
+{
+	foreign = f;
+}
+
+static void (*find_foreign)(void);
+
+void foreign_find(void (*find)(void))
+{
+	find_foreign = find;
+}
+
+bool foreign_is(const void *obj, size_t n)
+{
+	return n >= sizeof FOREIGN_MAGIC && !memcmp(obj, FOREIGN_MAGIC, sizeof FOREIGN_MAGIC - 1);
+}
+
+static int load_foreign(const void *obj, size_t n, struct dev_code **out)
+{
+	struct dev_code *c = calloc(1, sizeof *c + sizeof c->entry[0]);
+	if (!foreign && find_foreign)
+		find_foreign();
+	int rc = !c        ? fail(E_NOMEM, "no memory for code")
+		 : foreign ? foreign->load(obj, n, &c->piece)
+			   : fail(E_UNSUPPORTED, "no libraries");
+	if (rc < 0) {
+		free(c);
+		return rc;
+	}
+	c->nentries = 1;
+	memcpy(c->entry[0].name, FOREIGN_ENTRY, sizeof FOREIGN_ENTRY);
+	*out = c;
+	return E_OK;
+}
+
 static void unload(struct dev_code *c)
 {
 	if (!c)
 		return;
+	if (c->piece) {
+		foreign->unload(c->piece);
+		free(c);
+		return;
+	}
 	if (--c->map->users == 0) {
 		munmap(c->map->p, c->map->bytes);
 		free(c->map);
@@ -163,6 +207,8 @@ static int load_all(const struct blob *obj, int n, struct dev_code **out)
 
 static int load(const void *obj, size_t n, struct dev_code **out)
 {
+	if (foreign_is(obj, n))
+		return load_foreign(obj, n, out);
 	return load_all(&(struct blob){obj, n}, 1, out);
 }
 
@@ -177,12 +223,17 @@ static int entry(struct dev_code *c, const char *symbol)
 static void run(struct dev_code *c, int number, void *const *buf, const int64_t *param, int64_t begin,
 		int64_t end)
 {
-	c->entry[number].fn(buf, param, begin, end);
+	if (c->piece)
+		foreign->run(c->piece, buf, begin, end);
+	else
+		c->entry[number].fn(buf, param, begin, end);
 }
 
 /* An entry reaches up to the next one, because the code generator places functions one after the other. */
 static const void *address(struct dev_code *c, int number, size_t *bytes)
 {
+	if (c->piece)
+		return NULL;
 	uintptr_t at = (uintptr_t)c->entry[number].fn, end = (uintptr_t)c->image + c->bytes;
 	for (int i = 0; i < c->nentries; i++) {
 		uintptr_t other = (uintptr_t)c->entry[i].fn;
@@ -191,6 +242,18 @@ static const void *address(struct dev_code *c, int number, size_t *bytes)
 	}
 	*bytes = end - at;
 	return (const void *)at;
+}
+
+bool foreign_ready(struct dev_code *c, void *const *buf)
+{
+	if (c->piece)
+		foreign->run(c->piece, buf, 0, 0);
+	return foreign_good(c);
+}
+
+bool foreign_good(const struct dev_code *c)
+{
+	return !c->piece || foreign->good(c->piece);
 }
 
 static struct clock *dev_clock(void)

@@ -58,7 +58,7 @@ static inline const struct ix *plus(const struct ix *x, const struct ix *y)
 
 static inline bool frags_whole(const struct frags_maker *m)
 {
-	return !dtype_is_half(m->type);
+	return !dtype_is_half(m->type) && m->type != DT_F32;
 }
 
 static inline bool frags_copies(const struct frags_tile *t)
@@ -224,9 +224,9 @@ static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum d
 	arena_reset(&arena);
 	loops_init(&l, &arena, true);
 	l.narrow = narrow;
-	static const enum dtype types[] = {DT_F16, DT_I8, DT_BF16, DT_U8};
+	static const enum dtype types[] = {DT_F16, DT_I8, DT_BF16, DT_U8, DT_F32};
 	rng_seed(&m->r, seed);
-	int any = below(m, 4);
+	int any = below(m, 5);
 	m->type = type == DT_NONE ? types[any] : type;
 	m->a = (struct frags_tile){.from = A_IN, .to = A_TILE, .memory = m->type, .type = m->type};
 	m->b = (struct frags_tile){.from = B_IN, .to = B_TILE, .memory = m->type, .type = m->type};
@@ -241,7 +241,7 @@ static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum d
 	m->blocks = 1 + below(m, 2);
 	m->steps = 2 + below(m, 2);
 	m->bk = 16 * (1 + below(m, 2));
-	m->relu = dtype_is_half(m->type) && below(m, 2);
+	m->relu = !frags_whole(m) && below(m, 2);
 	frags_sizes(m);
 	enum dtype sums = frags_whole(m) ? DT_I32 : DT_F32;
 	loops_buf(&l, "a", BUF_IN, m->a.memory, c(m->m * m->k));
@@ -273,13 +273,15 @@ static struct {
 
 static inline double frags_value(const struct frags_tile *f, const void *p, int64_t at)
 {
-	bool whole = !dtype_is_half(f->type);
+	bool whole = !dtype_is_half(f->type) && f->type != DT_F32;
 	struct lane_type t = {whole ? LV_S32 : LV_F32, f->memory, 1}, half = {LV_F32, f->type, 1};
 	union lane v = lane_load(t, p, at);
 	uint32_t bits;
 	if (whole)
 		return v.s;
-	lane_store(half, &bits, 0, v); /* as the fragment has it */
+	if (f->type == DT_F32) /* as the fragment has it */
+		return tf32_of(lane_load(t, p, at).f);
+	lane_store(half, &bits, 0, v);
 	return lane_load(half, &bits, 0).f;
 }
 

@@ -22,7 +22,7 @@
  *   - barriers that some threads of the block never reach;
  *   - endless loops: a launch ends after `budget` instructions of warps.
  *
- * Not promised: the last bits of sums of f16 and bf16 matrices, the last bits of .approx and .full
+ * Not promised: the last bits of sums of matrices of floats, the last bits of .approx and .full
  * instructions (here they are rounded from doubles; a GPU's differ), races on global memory without
  * `global_races` (but their results differ between seeds), the speed or the limits of a real device.
  *

@@ -105,7 +105,9 @@ static const struct ptx_kind {
 		 {"fragments of bytes", LEVEL_FP32, byte_sixteens_text, "fragrows="},
 		 {"fragments of inputs", LEVEL_FP32, byte_heads_text, "fragrows="},
 		 {"fragments of floats", LEVEL_HALF_SUM, frag_heads, "fragrows="},
-		 {"fragments of bf16", LEVEL_HALF, frag_text, "fragrows="}};
+		 {"fragments of bf16", LEVEL_HALF, frag_text, "bf16; "},
+		 {"fragments of tf32", LEVEL_HALF, frag_text, "tf32; "},
+		 {"fragments of tf32 inputs", LEVEL_HALF, frag_heads, "tf32; "}};
 enum { PTX_KINDS = sizeof ptx_kinds / sizeof *ptx_kinds };
 
 struct ptx_case {
@@ -116,8 +118,25 @@ struct ptx_case {
 	char cand[CAND_MAX];
 	struct loops *l;
 	struct manifest m;
+	bool exact;      /* ptx_exact() made the factors */
 	const char *bad; /* what failed; NULL: nothing */
 };
+
+/* Sets both factors so that their sums are exact, but differ where they are not rounded to TF32, to nearest
+ * and ties away from zero: elements of one are ties, those of the other near small whole numbers. */
+static inline int ptx_exact(struct kcase *c, struct rng *r)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct operand *o = &c->t.operand[i];
+		float *v = c->plain[i];
+		for (int64_t j = 0; j < shape_count(&o->dims); j++)
+			v[j] = i ? (float)pick(r, -2, 2) * (1 + 1.f / 8192)
+				 : (float)(2 * pick(r, 0, 1) - 1) * (1 + (float)pick(r, 0, 2047) / 2048);
+		operand_pack(o, v, c->phys[i]);
+		operand_pack(o, v, c->ref[i]);
+	}
+	return task_reference(&c->t, c->ref, &c->a);
+}
 
 /* Makes the case of a seed; false: its task has no schedule of the kind. ptx_drop frees it in any case. */
 static inline bool ptx_make(struct ptx_case *p, const char *cpu, uint64_t seed)
@@ -127,12 +146,14 @@ static inline bool ptx_make(struct ptx_case *p, const char *cpu, uint64_t seed)
 	*p = (struct ptx_case){.kind = &ptx_kinds[seed % PTX_KINDS], .tg = ptx_target(cpu)};
 	const struct space_want want = {.level = p->kind->level};
 	static const int regs[] = {16, 32, 60};
+	p->exact = p->kind->key && !strcmp(p->kind->key, "tf32; ");
 	p->tg.regs = regs[seed / PTX_KINDS % 3];
 	rng_seed(&r, seed);
 	p->kind->make(&p->task, &r);
 	if (case_parse(&p->c, buf_str(&p->task), &r) < 0 ||
 	    space_make(&p->c.a, &p->c.t, &p->tg, &want, &s) < 0 ||
-	    (level_f16(p->kind->level) && case_round(&p->c, false) < 0)) {
+	    (level_f16(p->kind->level) && case_round(&p->c, false) < 0) ||
+	    (p->exact && ptx_exact(&p->c, &r) < 0)) {
 		p->bad = err_text();
 		return true;
 	}

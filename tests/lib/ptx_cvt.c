@@ -164,6 +164,16 @@ static double odd_double(int64_t v, bool is_unsigned)
 	return negative ? -d : d;
 }
 
+/* To nearest, ties away from zero; the lowest 13 bits are 0. */
+static uint32_t tf32_bits(float v)
+{
+	uint32_t bits;
+	memcpy(&bits, &v, sizeof bits);
+	if ((bits & 0x7fffffff) < 0x7f800000)
+		bits = (bits + 0x1000) & ~UINT32_C(0x1fff);
+	return bits;
+}
+
 static void write_floats(uint8_t *to, int type, int round, const double *v, int stride)
 {
 	for (int i = 0; i < LANES; i++) {
@@ -171,6 +181,8 @@ static void write_floats(uint8_t *to, int type, int round, const double *v, int 
 			((double *)to)[i] = v[i];
 		else if (type == T_F32)
 			((float *)to)[i] = (float)v[i];
+		else if (type == T_TF32)
+			((uint32_t *)to)[i] = tf32_bits((float)v[i]);
 		else if (type == T_F16)
 			((uint16_t *)to)[i * stride] = ptx_to_f16(v[i], round);
 		else
@@ -225,7 +237,7 @@ static void float_to_float(uint8_t *to, double *v, const struct ptx_ins *in, int
 	write_floats(to, type, in->round, v, stride);
 	if (f32)
 		ptx_set_round(R_RN);
-	if (type == T_F32)
+	if (type == T_F32 || type == T_TF32)
 		canonical_nans(to);
 }
 

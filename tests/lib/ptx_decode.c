@@ -14,6 +14,7 @@ static const struct {
     [T_U32] = {"u32", 4},   [T_U64] = {"u64", 8},       [T_S8] = {"s8", 1},   [T_S16] = {"s16", 2},
     [T_S32] = {"s32", 4},   [T_S64] = {"s64", 8},       [T_F16] = {"f16", 2}, [T_F16X2] = {"f16x2", 4},
     [T_BF16] = {"bf16", 2}, [T_BF16X2] = {"bf16x2", 4}, [T_F32] = {"f32", 4}, [T_F64] = {"f64", 8},
+    [T_TF32] = {"tf32", 4},
 };
 
 const char *ptx_type_name(int t)
@@ -331,7 +332,9 @@ static int decode_cvt(struct decoder *d)
 	if (in->type == T_NONE || in->stype == T_NONE || in->type == T_PRED || in->stype == T_PRED)
 		return fail(E_UNSUPPORTED, "unknown conversion");
 	bool pair = in->type == T_F16X2 || in->type == T_BF16X2;
-	if (in->stype == T_F16X2 || in->stype == T_BF16X2 || (pair && in->stype != T_F32))
+	bool tf32 = in->type == T_TF32, plain = !in->ftz && !in->sat && !in->relu;
+	if (in->stype == T_F16X2 || in->stype == T_BF16X2 || in->stype == T_TF32 ||
+	    ((pair || tf32) && in->stype != T_F32) || tf32 != (in->round == R_RNA) || (tf32 && !plain))
 		return fail(E_UNSUPPORTED, "unknown conversion");
 	in->ns = pair ? 2 : 1;
 	in->fn = ptx_convert;

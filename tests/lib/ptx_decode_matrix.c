@@ -126,8 +126,11 @@ int ptx_decode_mma(struct decoder *d)
 	static const struct {
 		const char *name;
 		uint8_t m, k, bytes; /* bytes: of an element of A and B */
-	} shapes[] = {
-	    {"m16n8k16", 16, 16, 2}, {"m16n8k16", 16, 16, 1}, {"m16n8k8", 16, 8, 2}, {"m8n8k16", 8, 16, 1}};
+	} shapes[] = {{"m16n8k16", 16, 16, 2},
+		      {"m16n8k16", 16, 16, 1},
+		      {"m16n8k8", 16, 8, 2},
+		      {"m8n8k16", 8, 16, 1},
+		      {"m16n8k8", 16, 8, 4}};
 	struct ptx_ins *in = d->in;
 	struct ptx_opnd *regs = ptx_operands(d->p, 16);
 	bool known = has(d->w, "sync") && has(d->w, "aligned") && has(d->w, "row") && has(d->w, "col");
@@ -137,9 +140,11 @@ int ptx_decode_mma(struct decoder *d)
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
 		if (has(d->w, shapes[i].name) && shapes[i].bytes == ptx_type_bytes(t[1]))
 			shape = (int)i;
-	bool halves = ptx_floats(t[1]);
-	if (!known || shape < 0 || t[0] != t[3] || !is_matrix_type('a', t[1]) || !is_matrix_type('a', t[2]) ||
-	    (halves && t[1] != t[2]) || ptx_floats(t[2]) != halves || t[0] != (halves ? T_F32 : T_S32))
+	bool floats = ptx_floats(t[1]);
+	for (int i = 1; i < 3; i++)
+		known &= is_matrix_type('a', t[i]) || t[i] == T_TF32;
+	if (!known || shape < 0 || t[0] != t[3] || (floats && t[1] != t[2]) || ptx_floats(t[2]) != floats ||
+	    t[0] != (floats ? T_F32 : T_S32))
 		return fail(E_UNSUPPORTED, "unknown mma");
 	in->kind = K_MATRIX;
 	in->sub = 'p';

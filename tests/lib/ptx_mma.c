@@ -46,9 +46,18 @@ void ptx_ldmatrix(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *
 	}
 }
 
+/* Of an f32 that is to be TF32 the hardware ignores the bits that TF32 has not. */
 static double value(const uint8_t *p, int type)
 {
 	uint16_t h;
+	uint32_t bits;
+	float f;
+	if (type == T_TF32) {
+		memcpy(&bits, p, sizeof bits);
+		bits &= ~UINT32_C(0x1fff);
+		memcpy(&f, &bits, sizeof f);
+		return f;
+	}
 	if (type == T_U8 || type == T_S8)
 		return type == T_U8 ? *p : (int8_t)*p;
 	memcpy(&h, p, sizeof h);

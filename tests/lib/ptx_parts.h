@@ -36,6 +36,7 @@ enum ptx_type {
 	T_F16X2,
 	T_BF16,
 	T_BF16X2,
+	T_TF32,
 	T_F32,
 	T_F64,
 	T_TYPES,

@@ -16,7 +16,7 @@ for p in "$from/hone" "$from/honed" "$from/hone-worker" "$b/hone-sync"; do $stri
 $strip -o "$root/lib/$soname" "$b/libhone.so"
 $strip -o "$root/lib/hone/libhone-device.so" "$b/libhone-device.so"
 ln -s "$soname" "$root/lib/libhone.so"
-install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
+install -m 644 agent/run/hone.h agent/run/hone.hpp kernels/library/hone_backend.h "$root/include"
 install -m 644 "$@" "$root/lib/hone"
 sh tools/build/units.sh --install "$dir" /usr/local
 # Unpacking leaves the board's own honed.conf alone: the example is in share/doc/hone/examples.

@@ -75,7 +75,7 @@ int background_tune(const struct args *a)
 		return rc;
 	if (a->json)
 		return json_out(json_pack("{so si}", "model", json_text(r.model), "job", job));
-	char why[256];
+	char why[DAEMON_CLOSED];
 	bool closed = daemon_is_closed(NULL, r.now, why, sizeof why);
 	table_say("honed tunes it as job %d%s%s%s", job,
 		  closed  ? ", once the gate is open; now it is closed: "

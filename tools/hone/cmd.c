@@ -9,6 +9,7 @@
 #include "tools/hone/next.h"
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -516,8 +517,21 @@ static int finish(struct parse *p, int status)
 	return status < 0 ? 1 : status;
 }
 
+/* A descriptor that was closed when the program began would become that of the first file which it opens, and
+ * that file would get what is printed. */
+static void keep_streams(void)
+{
+	int fd;
+	do /* which cannot be written, so that an answer that is lost is an error */
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int program_main(const struct program *program, int argc, char **argv)
 {
+	keep_streams();
 	signal(SIGXFSZ, SIG_IGN); /* a write over the limit of file sizes fails with EFBIG instead */
 	struct parse p = {.program = program, .argc = argc, .argv = argv, .args.program = program};
 	log_program_set(program->name);

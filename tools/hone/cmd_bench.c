@@ -8,6 +8,7 @@
 #include "tools/hone/bench_submit.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/interrupt.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/next.h"
 #include "tools/hone/output.h"
 #include "tools/hone/placed.h"
@@ -605,12 +606,12 @@ static void report(struct bench *b, const struct faster *faster)
 	if (!first->model.g || !model_took_all(b->args, &first->model)) /* a compiled model cannot be tuned */
 		return;
 	if (model_is_untunable(&first->model)) {
-		fflush(stdout);
+		next_flush();
 		log_info(UNTUNABLE);
 	} else if (all_tuned(first))
 		next_hone(b->args, "explain", first->model.path, "");
 	else
-		next_hone(b->args, "tune", first->model.path, " --budget 20s");
+		keep_tune(b->args, first->cache_dir, first->model.path, " --budget 20s");
 }
 
 /* Opens every model with every cache and every kind of kernels. */

@@ -305,7 +305,7 @@ static int report(struct compile *c)
 	} else if (dir) {
 		next_say("hone bench %s", dir);
 	} else {
-		fflush(stdout);
+		next_flush();
 		log_info("libhone takes what was written beside %s when it loads that", c->args->pos[0]);
 	}
 	return 0;
@@ -320,10 +320,30 @@ static int can_write_bundle(struct compile *c, const char *dir)
 		      : output_in(c->args, arena_printf(&c->arena, "%s/bundle.json", dir), OUTPUT_BUNDLE);
 }
 
+static bool begins(const struct compile *c, const char *path, const char *text)
+{
+	return !file_is_dir(path) && output_replaces(c->args, path, text, "folder") >= 0;
+}
+
+/* Whether a file is one of a bundle, for whichever model. */
+static bool is_of_bundle(struct compile *c, const char *dir, const char *name)
+{
+	const char *path = arena_printf(&c->arena, "%s/%s", dir, name);
+	bool image = !strcmp(name, IMAGE_FILE);
+	return (image || !strcmp(name, "bundle.json")) && file_exists(path) &&
+	       begins(c, path, image ? OUTPUT_IMAGE : OUTPUT_BUNDLE);
+}
+
 /* An object does not say who made it, so it counts as hone's if such a header is beside it. */
 static int can_write_c(struct compile *c, const char *dir)
 {
 	struct arena *a = &c->arena;
+	if (is_of_bundle(c, dir, IMAGE_FILE) || is_of_bundle(c, dir, "bundle.json"))
+		return fail(
+		    E_USAGE,
+		    "%s is a compiled model, which hone run and libhone take as a whole: name another "
+		    "folder for the C of --c",
+		    dir);
 	const char *path = arena_printf(a, "%s/%s", dir, c->c_name);
 	const int header =
 	    output_in(c->args, arena_printf(a, "%s.h", path), arena_printf(a, PLAN_C_HEADER, c->c_name));
@@ -338,20 +358,13 @@ static int can_write_c(struct compile *c, const char *dir)
 	return rc;
 }
 
-static bool begins(const struct compile *c, const char *path, const char *text)
-{
-	return !file_is_dir(path) && output_replaces(c->args, path, text, "folder") >= 0;
-}
-
-/* Whether a file is one that hone compile wrote, for whichever model, or the object that a compiler made of
- * its C file. */
-static bool is_output(struct compile *c, const char *dir, const char *name)
+/* Whether a file is one that hone compile wrote for a program in C, or the object that a compiler made of it.
+ */
+static bool is_of_c(struct compile *c, const char *dir, const char *name)
 {
 	static const char *const of_c[] = {"_kernels.o", "_weights.o", ".o", ".h", ".c"};
 	struct arena *a = &c->arena;
 	const char *path = arena_printf(a, "%s/%s", dir, name);
-	if (!strcmp(name, IMAGE_FILE) || !strcmp(name, "bundle.json"))
-		return begins(c, path, *name == 'b' ? OUTPUT_BUNDLE : OUTPUT_IMAGE);
 	int i = 0;
 	while (i < 5 && !file_ends_with(name, of_c[i]))
 		i++;
@@ -366,20 +379,26 @@ static bool is_output(struct compile *c, const char *dir, const char *name)
 			       : arena_printf(a, PLAN_C_SOURCE, stem));
 }
 
-/* Refuses to make a bundle of a folder with files of others. */
+/* Refuses to make a bundle of a folder with files of others, or with C of --c. */
 static int check_others(struct compile *c, const char *dir)
 {
 	const struct dirent *e;
 	DIR *d = opendir(dir);
 	int rc = E_OK;
 	while (d && rc >= 0 && (e = readdir(d)) != NULL)
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_output(c, dir, e->d_name) &&
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_of_bundle(c, dir, e->d_name) &&
 		    !leftover_is(dirfd(d), e->d_name))
 			rc =
-			    fail(E_USAGE,
-				 "%s has other files, such as %.80s: name a new or empty folder, or one that "
-				 "hone compile wrote",
-				 dir, e->d_name);
+			    is_of_c(c, dir, e->d_name)
+				? fail(E_USAGE,
+				       "%s has C that hone compile --c wrote, such as %.80s: name another "
+				       "folder for the compiled model",
+				       dir, e->d_name)
+				: fail(
+				      E_USAGE,
+				      "%s has other files, such as %.80s: name a new or empty folder, or one "
+				      "that hone compile wrote",
+				      dir, e->d_name);
 	if (d)
 		closedir(d);
 	return rc;
@@ -465,8 +484,11 @@ static int run_compile(const struct args *a)
 	if (arg_str(a, "name", NULL) && !arg_flag(a, "c"))
 		return fail(E_USAGE, "--name goes with --c");
 	struct compile c = {.args = a, .files = json_array()};
-	name_output(&c);
-	int rc = compile(&c, dir, sizeof dir);
+	int rc = image_is_no_model(a->pos[0]);
+	if (rc >= 0) {
+		name_output(&c);
+		rc = compile(&c, dir, sizeof dir);
+	}
 	plan_free(c.plan);
 	if (c.model.g)
 		model_close(&c.model);
@@ -501,7 +523,8 @@ const struct cmd cmd_compile = {
     .summary = "write a model with its kernels and packed weights into a folder",
     .details = "hone run, hone bench and libhone accept DIR as a model, without cache, model file or "
 	       "compiler. DIR is\nmade; if it exists, it must be empty, or hold only what hone compile wrote "
-	       "before. With --c it may\nhold other files. The kernels come from the cache; hone-worker "
+	       "before. With --c it may\nhold other files, but no compiled model. The kernels come from the "
+	       "cache; hone-worker "
 	       "builds missing code, with the known "
 	       "schedule or the default\none. DIR runs with this version of hone, on processors that have "
 	       "all features of this one. It holds\nmachine code: DIR must belong to root or to the user who "

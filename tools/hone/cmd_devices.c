@@ -143,9 +143,9 @@ static int check_boards(const struct args *a)
 	else if (rc >= 0)
 		printf("%s", buf_str(&mistakes));
 	if (rc >= 0 && !a->json && known)
-		printf("board: %s (%s/%s.conf, by %s)\n", b.name, dir, b.file, b.match);
+		table_say("board: %s (%s/%s.conf, by %s)", b.name, dir, b.file, b.match);
 	else if (rc >= 0 && !a->json)
-		printf("board: no file describes it, so all is probed and measured\n");
+		table_say("board: no file describes it, so all is probed and measured");
 	if (rc >= 0 && n)
 		rc = fail(E_CORRUPT, "%d file%s of boards in %s cannot be used; mend or remove %s", n,
 			  plural_s(n), dir, n > 1 ? "them" : "it");
@@ -171,7 +171,7 @@ static int run_devices(const struct args *a)
 	struct board_file board;
 	bool known = find_board(&board);
 	if (known && !a->json)
-		printf("board: %s (%s.conf, by %s)\n", board.name, board.file, board.match);
+		table_say("board: %s (%s.conf, by %s)", board.name, board.file, board.match);
 	for (int i = 0; dev_table[i]; i++) {
 		const struct dev *d = dev_table[i];
 		struct target t;

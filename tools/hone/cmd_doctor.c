@@ -76,7 +76,7 @@ static void report_text(const struct report *r, const struct args *a, const char
 		for (int i = 0; i < r->n; i++)
 			if ((int)r->f[i].kind == k)
 				print_finding(&r->f[i], a->color);
-	fflush(stdout);
+	next_flush();
 	if (interrupted())
 		log_info("interrupted: not all was checked");
 	else if (n[FINDING_PROBLEM])

@@ -13,7 +13,9 @@
 #include "tools/hone/explain_dump.h"
 #include "tools/hone/explain_levels.h"
 #include "tools/hone/explain_log.h"
+#include "tools/hone/explain_placement.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/next.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
@@ -371,7 +373,8 @@ static void why_words(struct explain *e, const struct why *w)
 {
 	char ms[24], draft[24], fastest[64];
 	const bool is_default = w->tuned && !strcmp(w->cand, w->def);
-	printf("%s, %d use%s\n  task\n", w->label, w->task->uses, plural_s(w->task->uses));
+	table_say("%s, %d use%s", w->label, w->task->uses, plural_s(w->task->uses));
+	printf("  task\n");
 	for (const char *p = w->task->text; *p;) {
 		int n = (int)strcspn(p, "\n");
 		printf("    %.*s\n", n, p);
@@ -463,8 +466,8 @@ static json_t *choices_json(const struct choices *c)
 
 static void choices_words(const struct choices *c)
 {
-	printf(c->n ? "choices for the graph that won against its rules:\n"
-		    : "the graph is divided by rule: no choice is recorded\n");
+	table_say(c->n ? "choices for the graph that won against its rules:"
+		       : "the graph is divided by rule: no choice is recorded");
 	for (int i = 0; i < c->n; i++) {
 		char name[256];
 		snprintf(name, sizeof name, "%s", c->choice[i].name);
@@ -640,7 +643,9 @@ static void print_model(struct explain *e, struct listing *l)
 {
 	table_print(&l->t, e->args->color);
 	ready_say_threads(l->others, l->tuned, e->threads);
-	table_words("", 0, ALONE_WORDS);
+	const bool untuned = !l->tuned && !l->elsewhere;
+	if (!untuned)
+		table_words("", 0, ALONE_WORDS);
 	moments_words(e, l);
 	roof_notes_print(&l->notes, l->t.shown & SHARES);
 	calibrate_words(&e->model.recipe);
@@ -652,7 +657,9 @@ static void print_model(struct explain *e, struct listing *l)
 		explain_payback_words(&l->all, e->has_gain ? &e->gain : NULL, "");
 	if (e->stale)
 		table_say("stale: %d of these kernels; the next box times them again", e->stale);
-	if (l->n)
+	if (untuned && l->n)
+		keep_tune(e->args, arg_str(e->args, "cache", NULL), e->model.path, " --budget 20s");
+	else if (l->n)
 		next_hone(e->args, "explain", e->model.path, l->slowest.more);
 }
 
@@ -749,14 +756,25 @@ static int open_all(struct explain *e)
 	return rc;
 }
 
+static int placement(const struct explain *e)
+{
+	const struct placement_of p = {e->cache, &e->target,    e->threads,
+				       e->level, e->model.task, e->model.ntasks};
+	if (e->args->json)
+		return json_out(explain_placement_json(&p));
+	(void)explain_placement_words(&p, e->args->color);
+	return 0;
+}
+
 static int run_explain(const struct args *a)
 {
 	struct explain e = {.args = a};
 	int rc = open_all(&e);
 	if (rc >= 0) {
 		const char *word = a->npos > 1 ? a->pos[1] : NULL;
-		rc =
-		    word && best_fit(&e, word) == FIT_NONE ? no_such_task(&e, word) : explain_tasks(&e, word);
+		rc = arg_flag(a, "placement")                 ? placement(&e)
+		     : word && best_fit(&e, word) == FIT_NONE ? no_such_task(&e, word)
+							      : explain_tasks(&e, word);
 		model_close(&e.model);
 	}
 	if (e.cache)
@@ -772,6 +790,9 @@ static const struct opt opts[] = {
      "stages of a task: t text, s space, l loops, c code (for a device, its OpenCL C or PTX), m "
      "measurements",
      'd', .values = "t s l c m " DUMP_LETTERS},
+    {"placement", OPT_FLAG, NULL,
+     "of each task the back ends that were timed (hone's kernels, and libraries': hone tune --library), and "
+     "which one runs"},
     OPT_THREADS,
     OPT_CACHE,
     OPT_SHAPE,
@@ -779,7 +800,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_explain = {
-    .usage = "MODEL [TASK] [-d LETTERS] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--cache DIR]",
+    .usage = "MODEL [TASK] [-d LETTERS] [--placement] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--cache DIR]",
     .summary = "show why a kernel was chosen",
     .details =
 	"TASK: the name of a node or a task, its number in the table of hone explain MODEL, or the first "

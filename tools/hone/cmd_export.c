@@ -116,8 +116,11 @@ static int report(const struct args *a, const struct cache *c, const char *dir, 
 	log_info("%s of %s", buf_str(&what), buf_str(&names));
 	buf_free(&what);
 	buf_free(&names);
-	log_info("on another board, hone import takes these lines");
-	if (file)
+	if (!n->records)
+		log_info("nothing was exported: hone tune makes records");
+	else
+		log_info("on another board, hone import takes these lines");
+	if (file && n->records)
 		next_say("hone import %s", file);
 	return rc;
 }

@@ -478,9 +478,10 @@ static int run_forget(const struct args *a)
 {
 	char dir[4096];
 	struct forget f = {.task = arg_str(a, "task", NULL), .all = arg_flag(a, "all")};
-	if (!!f.task + f.all + !!arg_str(a, "model", NULL) != 1)
-		return fail(E_USAGE,
-			    "missing option: give exactly one of --task KEY, --model MODEL and --all");
+	int given = !!f.task + f.all + !!arg_str(a, "model", NULL);
+	if (given != 1)
+		return fail(E_USAGE, "%s: give exactly one of --task KEY, --model MODEL and --all",
+			    given ? "too many options" : "missing option");
 	if (f.task && strlen(f.task) < 4)
 		return fail(E_USAGE,
 			    "--task %s: give at least four digits of a key, as hone tasks shows them",

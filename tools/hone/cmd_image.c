@@ -7,6 +7,7 @@
 #include "agent/sync/pack.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "tools/hone/next.h"
 #include "tools/hone/model.h"
 #include "tools/hone/table.h"
 
@@ -263,7 +264,7 @@ static int print(struct image *m, const char *out)
 	table_say("%s: %d files of hone in the root (partition %d, %s), %d of them written now%s", out,
 		  m->files, m->partition, m->arch, m->written,
 		  m->removed ? ", what an earlier run had left removed" : "");
-	fflush(stdout);
+	next_flush();
 	size_t i;
 	json_t *note;
 	json_array_foreach(m->notes, i, note)

@@ -4,6 +4,7 @@
 #include "kernels/onnx/foreign.h"
 #include "platform/base/folder.h"
 #include "platform/base/log.h"
+#include "tools/hone/next.h"
 #include "tools/hone/model.h"
 #include "tools/hone/hints.h"
 #include "tools/hone/known.h"
@@ -143,7 +144,7 @@ static int check_count(const struct lines *l, const char *path)
 	return E_OK;
 }
 
-/* After the last line: E_CORRUPT if the file was cut off. */
+/* After the last line: E_CORRUPT if the file was cut off, or has no line. */
 static int check_end(const struct lines *l, const char *path)
 {
 	if (ferror(l->file) && !l->number)
@@ -159,8 +160,10 @@ static int check_end(const struct lines *l, const char *path)
 	if (l->here < l->due)
 		return check_count(l, path);
 	if (!l->good && !l->refused)
-		log_info("hone: warning: %s is empty; give a file that hone export or hone pack made",
-			 strcmp(path, "-") ? path : "the input");
+		return fail(E_CORRUPT,
+			    "%s is empty, so nothing of it is imported; give a file that hone export or hone "
+			    "pack made",
+			    strcmp(path, "-") ? path : "the input");
 	return E_OK;
 }
 
@@ -269,6 +272,8 @@ static int import_one(struct cache *c, const struct args *a, const char *path, c
 	if (rc >= 0 && s->strangers.refused > refused && valid_all(s) == valid)
 		rc = fail(E_CORRUPT, "%s: %s; give a file that hone export or hone pack made", path,
 			  is_pack(path) ? "no record in it is valid" : "no line is a record");
+	else if (rc >= 0 && is_pack(path) && valid_all(s) == valid)
+		rc = fail(E_CORRUPT, "%s holds no record, so nothing of it is imported", path);
 	return rc;
 }
 
@@ -402,7 +407,7 @@ static int print_sums(const struct args *a, const char *dir, const struct sums *
 		buf_free(&b);
 		say_use(s);
 	}
-	fflush(stdout); /* an error comes after it, also in a pipe */
+	next_flush(); /* an error comes after it, also in a pipe */
 	if (!a->json && !nothing && !s->failed)
 		known_after("tune", 1, (const char *const[]){dir}, dir);
 	return rc < 0 ? rc : left_out_all(s) && nothing;
@@ -486,8 +491,8 @@ const struct cmd cmd_import = {
     .details =
 	"FILE - is standard input. NAME.seg is a pack: a fleet key, or a key given by --key, must have\n"
 	"signed it (NAME.seg.sig). Every line is checked: a line that is not a record, or is longer than 1\n"
-	"MiB, is refused, and the others are imported. If a file is missing or ends within a line, or none "
-	"of\n"
+	"MiB, is refused, and the others are imported. If a file is missing, empty or ends within a line, or "
+	"none of\n"
 	"its lines is a record, the error names it, the others are imported, and the exit status is 1. "
 	"Lines\n"
 	"may be in any order, and may be some of an export: a warning then says how many of the exported\n"

@@ -185,7 +185,7 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 		log_info("hone: %s", absent);
 	}
 	printf("%s%s\n", honed ? "honed tunes nothing" : "when honed starts, it tunes nothing", buf_str(&b));
-	fflush(stdout);
+	next_flush();
 	buf_free(&b);
 	log_info(ns ? "hone resume ends it earlier" : "hone resume ends it");
 	next_say("hone resume %s", name);

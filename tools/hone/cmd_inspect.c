@@ -3,6 +3,7 @@
 #include "agent/run/image.h"
 #include "agent/cache/json.h"
 #include "kernels/onnx/look.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
@@ -157,7 +158,7 @@ static void print_next(const struct args *a, const struct inspect *in)
 	printf("%d task%s, %.3f GFLOP\n", in->model.ntasks, plural_s(in->model.ntasks),
 	       in->model.steps->flops / 1e9);
 	if (in->model.ntasks)
-		next_hone(a, "tune", in->path, " --budget 20s");
+		keep_tune(a, NULL, in->path, " --budget 20s");
 	else
 		next_hone(a, "bench", in->path, "");
 }
@@ -178,7 +179,7 @@ static void print_tunable(const struct inspect *in)
 		table_say("Nothing of this model can be tuned: none of its operators has kernels to choose "
 			  "from.");
 	else if (!in->nuntuned)
-		printf("Every operator has kernels that can be tuned.\n");
+		table_say("Every operator has kernels that can be tuned.");
 	print_types("Without tuned kernels, in portable C:", in->untuned, in->nuntuned);
 	print_types("hone compile --c refuses the model, because it cannot write:", in->formless,
 		    in->nformless);

@@ -10,9 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int check_source(const char *path)
+/* into: the folder of the cache that is merged into. */
+static int check_source(const char *path, const char *into)
 {
-	struct stat st;
+	struct stat st, own;
 	if (stat(path, &st) < 0)
 		return fail(E_NOTFOUND, "%s: %s; merge takes folders of caches, as --cache names them", path,
 			    strerror(errno));
@@ -21,6 +22,12 @@ static int check_source(const char *path)
 			    "%s is a file; merge takes folders of caches, and hone import takes files that "
 			    "hone export or hone pack made",
 			    path);
+	if (stat(into, &own) == 0 && own.st_dev == st.st_dev && own.st_ino == st.st_ino)
+		return fail(
+		    E_USAGE,
+		    "%s is the cache that is merged into: name another folder, or another one to merge "
+		    "into (--cache DIR)",
+		    path);
 	if (!cache_may_be(path))
 		return fail(E_NOTFOUND, "%s holds other files, and none of a cache: name a cache's folder",
 			    path);
@@ -28,11 +35,11 @@ static int check_source(const char *path)
 }
 
 /* Checked before the cache is opened, so that a wrong name changes nothing. */
-static int check_sources(const struct args *a)
+static int check_sources(const struct args *a, const char *into)
 {
 	int rc = E_OK;
 	for (int i = 0; i < a->npos && rc >= 0; i++)
-		rc = check_source(a->pos[i]);
+		rc = check_source(a->pos[i], into);
 	return rc;
 }
 
@@ -62,9 +69,9 @@ static int run_merge(const struct args *a)
 	int64_t limit;
 	int rc = model_cache_limit(a, &limit); /* a wrong option comes first */
 	if (rc >= 0)
-		rc = check_sources(a);
-	if (rc >= 0)
 		rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc >= 0)
+		rc = check_sources(a, dir);
 	if (rc < 0)
 		return rc;
 	new_folder_note(&made, dir);
@@ -88,6 +95,9 @@ static int run_merge(const struct args *a)
 	exchange_words(s.of, &b);
 	table_say("%s merged into %s, %d with code; %d known or slower", buf_str(&b), dir, s.code, s.known);
 	buf_free(&b);
+	if (!s.taken && !s.known && !s.refused && !s.left_out && !s.hints)
+		log_info("hone: warning: %s no record",
+			 a->npos == 1 ? "the folder holds" : "the folders hold");
 	if (s.hints)
 		log_info(
 		    "hone: %d imported record%s that hone tune has not tried yet %s not merged; hone import "

@@ -120,9 +120,13 @@ static int print(const struct args *a, const struct pack *p, int n)
 		  (long long)p->about.bytes, *id ? ", signed by " : "", id);
 	buf_free(&from);
 	buf_free(&what);
-	fflush(stdout);
-	log_info("put it into the image, in " CACHE_SEED "%s", *hex ? ", or import it on another board" : "");
-	if (*hex)
+	next_flush();
+	if (!n)
+		log_info("nothing was packed: hone tune makes records");
+	else
+		log_info("put it into the image, in " CACHE_SEED "%s",
+			 *hex ? ", or import it on another board" : "");
+	if (*hex && n)
 		next_say("hone import %s --key %s", p->out, hex);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include "tools/hone/chart.h"
 #include "tools/hone/guard.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/next.h"
 #include "tools/hone/output.h"
 #include "tools/hone/ready.h"
@@ -370,10 +371,10 @@ static int words(const struct report *r, const char *file)
 	}
 	if (untuned)
 		say_untuned(r);
-	fflush(stdout);
+	next_flush();
 	log_info("open %s in a browser", file);
 	if (untuned)
-		next_hone(r->args, "tune", r->args->pos[0], " --budget 20s");
+		keep_tune(r->args, r->cache_dir, r->args->pos[0], " --budget 20s");
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/feed.h"
 #include "tools/hone/guard.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/next.h"
 #include "platform/base/folder.h"
 #include "tools/hone/output.h"
@@ -86,7 +87,10 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 		feed_shapes(a, r, &shapes);
 		if (untuned)
 			buf_printf(&shapes, " --budget 20s --device %s", arg_str(a, "device", "cpu"));
-		next_hone(a, untuned ? "tune" : "bench", r->model.path, buf_str(&shapes));
+		if (untuned)
+			keep_tune(a, r->cache_dir, r->model.path, buf_str(&shapes));
+		else
+			next_hone(a, "bench", r->model.path, buf_str(&shapes));
 		buf_free(&shapes);
 	}
 	json_decref(list);

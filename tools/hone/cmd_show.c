@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/hint.h"
 #include "agent/cache/stale.h"
+#include "agent/run/image.h"
 #include "agent/worker/wire.h"
+#include "kernels/onnx/look.h"
 #include "kernels/task/task.h"
+#include "platform/base/file.h"
+#include "platform/base/log.h"
 #include "search/job.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,11 +190,36 @@ enum { HEADS = sizeof head / sizeof *head, LEVEL_COLUMN = 2 };
 
 static void begin_table(struct show *s)
 {
-	s->table = by_level(s) ? (struct table){.align = "llllrrrll", .drop = "020030140", .more = LINES}
-			       : (struct table){.align = "lllrrrll", .drop = "02030140", .more = LINES};
+	s->table = by_level(s) ? (struct table){.align = "llllrrrlw", .drop = "000030120", .more = LINES}
+			       : (struct table){.align = "lllrrrlw", .drop = "00030120", .more = LINES};
 	for (int i = 0; i < HEADS; i++)
 		if (i != LEVEL_COLUMN || by_level(s))
 			table_cell(&s->table, "%s", head[i]);
+}
+
+/* Says what a path is that was given as the word, as records know tasks and no files, and what to do. */
+static void explain_path(const struct args *a, const char *path)
+{
+	struct arena scratch = {0};
+	struct onnx_look look;
+	char image[PATH_MAX];
+	next_flush();
+	if (image_find(path, image, sizeof image) && file_exists(image)) {
+		log_info("%s is a compiled model, which has its kernels in itself", path);
+		next_hone(a, "bench", path, "");
+	} else if (file_is_dir(path) && cache_may_be(path)) {
+		log_info("%s is a folder; the folder of a cache is given by --cache", path);
+		next_say("hone show --cache %s", path);
+	} else if (file_is_dir(path)) {
+		log_info("%s is a folder, and no cache; WORD is a part of a task, as in `hone show conv`",
+			 path);
+	} else if (look_file(path, &scratch, &look) >= 0) {
+		log_info("records do not name models; hone explain shows those of a model");
+		next_hone(a, "explain", path, "");
+	} else {
+		log_info("%s; WORD is a part of a task, as in `hone show conv`", err_text());
+	}
+	arena_free(&scratch);
 }
 
 static int finish(const struct args *a, struct show *s, const char *dir)
@@ -200,6 +230,8 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 					  above ? json_text(above) : NULL, "records", s->records));
 	if (s->lines)
 		return 0;
+	if (s->stale) /* else the column says nothing, and goes before others */
+		s->table.drop = by_level(s) ? "000020130" : "00020130";
 	if (s->n > 0)
 		table_print(&s->table, a->color);
 	else
@@ -219,8 +251,8 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 	else
 		table_say("%d record%s in %s", s->n, plural_s(s->n), buf_str(&names));
 	buf_free(&names);
-	if (s->word && !s->n && file_exists(s->word)) /* records know tasks, not models */
-		next_hone(a, "explain", s->word, "");
+	if (s->word && !s->n && file_exists(s->word))
+		explain_path(a, s->word);
 	else if (s->word && !s->n)
 		next_say("hone show --cache %s", dir);
 	else if (s->n)

@@ -4,6 +4,7 @@
 #include "agent/worker/device.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
@@ -86,13 +87,13 @@ static bool is_tuned(const struct args *a, const struct listed *l, const struct 
 static void next_step(const struct args *a, const struct listed *l, const struct model *m)
 {
 	bool untunable = model_is_untunable(m);
-	fflush(stdout);
+	next_flush();
 	if (untunable)
 		log_info(UNTUNABLE);
 	if (untunable || is_tuned(a, l, m)) /* nothing is left to tune at this level */
 		next_hone(a, "bench", m->path, "");
 	else
-		next_hone(a, "tune", m->path, " --budget 20s");
+		keep_tune(a, arg_str(a, "cache", NULL), m->path, " --budget 20s");
 }
 
 static void tasks_table(const struct args *a, const struct listed *l, const struct model *m)
@@ -242,6 +243,8 @@ static int open_divided(const struct args *a, struct listed *l, struct model *m)
 
 static int run_tasks(const struct args *a)
 {
+	if (a->json && arg_flag(a, "names"))
+		return fail(E_USAGE, "--names prints lines for completion: leave --json out");
 	struct model m;
 	struct listed l = {0};
 	bool unsupported = arg_flag(a, "unsupported");

@@ -14,11 +14,13 @@
 #include "tools/hone/background.h"
 #include "tools/hone/cached.h"
 #include "tools/hone/daemon.h"
+#include "tools/hone/drivers.h"
 #include "tools/hone/early.h"
 #include "tools/hone/floats.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/calibrate.h"
 #include "tools/hone/interrupt.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/picture.h"
 #include "tools/hone/next.h"
 #include "tools/hone/processor.h"
@@ -41,7 +43,6 @@
 #include <unistd.h>
 
 #define BOX_NS (20 * NS_PER_S)
-#define NOWHERE "/nonexistent"      /* the cache folder where none is named and the user has none */
 #define PATIENT_NS (120 * NS_PER_S) /* default box with --rigor patient */
 
 static void progress(void *ctx, const struct job_progress *p)
@@ -94,16 +95,15 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	if (builders < -1 || builders > MOST_BUILDERS)
 		return fail(E_USAGE, "--builders must be 0 to %d", MOST_BUILDERS);
 	if (!device_is_processor(device) && !device_is_named(device) && !replay_folder(device))
-		return fail(E_USAGE,
-			    "--device %s is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone "
-			    "devices` lists it",
-			    device);
+		return drivers_refuse(device);
 	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
 	if (o->record && (!*o->record || replay_folder(device)))
 		return fail(E_USAGE, "--record needs a folder, and cannot record a replay");
 	if (o->budget_ns < NS_PER_S / 10)
 		return fail(E_USAGE, "--budget must be at least 100ms");
+	if (o->libraries && !device_is_processor(device))
+		return fail(E_USAGE, "--library: libraries compute on the processor, not on %s", device);
 	if (o->cache && !*o->cache)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
 	if (o->unkept && (o->careful || o->rigor == RIGOR_CACHED))
@@ -224,6 +224,10 @@ static void network(const struct args *a, const struct tune_options *o, const st
 		printf("  every kernel is at its default schedule\n");
 	buf_free(&joined);
 	headline_medians(medians_mislead(r));
+	if (r->nlibraries)
+		table_say("libraries run %d of %d tasks; `hone explain MODEL --placement` shows what each "
+			  "one needs",
+			  r->library_tasks, r->tasks);
 	if (r->reverted)
 		table_say("%d task%s went back to the default schedule, which is faster inside the network",
 			  r->reverted, plural_s(r->reverted));
@@ -260,72 +264,22 @@ static void next_longer(const struct args *a, const struct tune_options *o)
 	next_hone(a, "tune", a->pos[0], more);
 }
 
-/* Makes a folder in this one and removes it: root passes access() also where no file can be made, as in /proc. */
-static bool takes_files(const char *dir)
-{
-	char path[PATH_MAX];
-	bool made = snprintf(path, sizeof path, "%s/.hone-XXXXXX", dir) < (int)sizeof path && mkdtemp(path);
-	return made && rmdir(path) == 0;
-}
-
-/* Whether the folder, or the nearest one above it that exists, can be written. */
-static bool can_keep(const char *dir)
-{
-	char path[PATH_MAX];
-	if (!strcmp(dir, NOWHERE))
-		return false;
-	snprintf(path, sizeof path, "%s", dir);
-	while (access(path, F_OK) < 0) {
-		char *end = strrchr(path, '/');
-		if (!end)
-			return takes_files(".");
-		end[end == path] = 0; /* of "/x" the "/" stays */
-	}
-	return takes_files(path);
-}
-
-/* A folder of the user that can be written: not in /tmp, where other users could make it first and which a
- * restart empties. NULL: none is known. */
-static const char *own_folder(char *path, size_t n)
-{
-	const char *home = getenv("HOME");
-	if (can_keep("hone-cache"))
-		return "hone-cache";
-	if (!home || home[0] != '/' || snprintf(path, n, "%s/hone-cache", home) >= (int)n)
-		return NULL;
-	return can_keep(path) ? path : NULL;
-}
-
-/* Another folder for what can be kept nowhere. */
-static void next_elsewhere(const struct args *a)
-{
-	struct buf b = {0};
-	char path[PATH_MAX];
-	const char *cache = own_folder(path, sizeof path);
-	log_info("to keep the results, name a folder that can be written%s", cache ? "" : ": --cache DIR");
-	if (!cache)
-		return;
-	buf_puts(&b, "Next: ");
-	next_words(a, "tune", a->pos[0], "", cache, &b);
-	next_take(&b);
-}
-
 static void next_step(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	char threads[32] = "";
 	if (arg_given(a, "cpus") && !arg_given(a, "threads")) /* other commands have no --cpus */
 		snprintf(threads, sizeof threads, " --threads %d", o->threads);
 	bool in_vain = !r->kept && !r->untunable && !o->unkept && !r->warning;
-	fflush(stdout);
+	next_flush();
 	if (in_vain && r->late)
 		log_info("the budget ended during the last step, whose kernels may have been kept; give a longer "
 			 "--budget");
 	else if (in_vain)
 		log_info("no new kernel was kept%s", r->stopped ? "" : "; a longer --budget may find more");
-	if (o->unkept && can_keep(o->cache))
+	if (o->unkept && keep_can(o->cache))
 		next_hone(a, "tune", a->pos[0], "");
 	else if (o->unkept || r->warning)
-		next_elsewhere(a);
+		keep_next(a, a->pos[0], "");
 	else if (in_vain && r->stopped)
 		next_hone(a, "tune", a->pos[0], "");
 	else if (processor_is_faster(r))
@@ -339,13 +293,15 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 /* A box in which honed lent no processors; `why` says the reason. */
 static bool was_held(const struct tune_report *r, char *why, size_t n)
 {
-	return tried_nothing(r) && daemon_is_closed(NULL, false, why, n);
+	return ended_first(r) && r->leashed && daemon_is_closed(NULL, false, why, n);
 }
 
 static void report_held(const struct tune_options *o, const struct tune_report *r, const char *why)
 {
 	table_say("%s: nothing was tuned in %.1f s: honed lent no processors (%s)", o->model, r->elapsed_s,
 		  why);
+	if (r->cached)
+		printf("the kernels of the cache stay as they are\n");
 	next_say("hone status");
 }
 
@@ -372,7 +328,14 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		next_longer(a, o);
 		return;
 	}
-	tune_table(r, a->color);
+	if (r->stopped && !r->tasks && !r->untunable) {
+		table_say(
+		    "%s: stopped after %.1f s, before its tasks were known: nothing was tuned or measured",
+		    model, r->elapsed_s);
+		next_step(a, o, r);
+		return;
+	}
+	tune_table(r, o->device, a->color);
 	char known[96] = "";
 	if (r->known)
 		snprintf(known, sizeof known, " (%d schedule%s known from %d earlier trial%s)", r->known,
@@ -401,7 +364,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 
 static void report_replay(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
-	tune_table(r, a->color);
+	tune_table(r, NULL, a->color);
 	quantised(a, o, r);
 	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", o->model,
 		  r->target, r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s,
@@ -411,19 +374,20 @@ static void report_replay(const struct args *a, const struct tune_options *o, co
 	table_say("these tasks: default schedules %.3f ms, now %.3f ms (%.2fx %s than the default)",
 		  r->default_ms, r->after_ms, ratio >= 1 ? ratio : 1 / ratio,
 		  ratio >= 1 ? "faster" : "slower");
-	fflush(stdout);
+	next_flush();
 	log_info("another --strategy, --cost or --seed may find more");
 }
 
 /* Returns the exit status. */
 static int answer(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
-	char why[256];
+	char why[DAEMON_CLOSED];
 	bool held = was_held(r, why, sizeof why), lost = r->warning && !o->unkept;
-	bool empty = tried_nothing(r) && !leash_is_child(); /* honed gives such a job another slice */
+	/* honed gives its own job another slice, unless it was held */
+	bool empty = tried_nothing(r) && (held || !leash_is_child());
 	if (a->json) {
 		int rc = tune_json(o, r, o->unkept, held ? why : NULL);
-		return rc < 0 ? rc : held || lost || empty;
+		return rc < 0 ? rc : lost || empty;
 	}
 	if (arg_given(a, "data") && (!r->recipe.layers || o->unkept || r->warning))
 		next_need_examples();
@@ -431,7 +395,7 @@ static int answer(const struct args *a, const struct tune_options *o, const stru
 		report_held(o, r, why);
 	else
 		report(a, o, r);
-	return held || lost || empty;
+	return lost || empty;
 }
 
 /* What the answer of a job that cannot be cancelled needs. */
@@ -560,7 +524,7 @@ static int choose_cache(const struct args *a, struct tune_options *o, char *dir,
 	o->cache = dir;
 	rc = model_cache_dir(a, dir, n);
 	if (rc < 0 && o->unkept)
-		rc = snprintf(dir, n, NOWHERE);
+		rc = snprintf(dir, n, KEEP_NOWHERE);
 	return rc;
 }
 
@@ -637,6 +601,7 @@ static int run_here(const struct args *a)
 	    .cache = arg_str(a, "cache", NULL),
 	    .record = arg_str(a, "record", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
+	    .libraries = arg_str(a, "library", NULL),
 	    .device = model_device(a),
 	    .cost = arg_str(a, "cost", NULL),
 	    .builders = (int)arg_int(a, "builders", -1),
@@ -723,7 +688,8 @@ static const struct opt opts[] = {
     {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
-     "device to tune for: cpu (default: its fastest cluster), cpu:CLUSTER, opencl:N or cuda:N as hone devices "
+     "device to tune for: cpu (default: its fastest cluster), cpu:CLUSTER, opencl:N or cuda:N as hone "
+     "devices "
      "lists it, or replay:DIR, the "
      "landscapes of "
      "a folder (--record): only the "
@@ -732,6 +698,12 @@ static const struct opt opts[] = {
      "of level int8 is read from there, else from the default cache",
      .values = "replay:", .words = model_devices},
     {"record", OPT_STR, "DIR", "also write all measurements to this folder, a text file for each task"},
+    {"library", OPT_STR, "NAMES",
+     "libraries whose kernels compete with hone's, layer by layer: openblas, onednn, xnnpack, the absolute "
+     "path of one of your own (hone_backend.h), several with commas between, or all that are installed. What "
+     "then runs the model needs the same libraries; where one is gone or another one, hone's default kernel "
+     "runs",
+     .values = "all openblas onednn xnnpack"},
     {"strategy", OPT_STR, "NAME",
      "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random",
      .words = strategies},

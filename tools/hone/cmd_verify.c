@@ -7,6 +7,7 @@
 #include "tools/hone/compare.h"
 #include "tools/hone/cut.h"
 #include "tools/hone/interrupt.h"
+#include "tools/hone/keep.h"
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include "agent/cache/lookup.h"
@@ -431,7 +432,8 @@ static int report(struct verify *v, const char *path)
 		next_hone(v->args, "verify", path, " --bisect");
 	else if (v->kernels == KERNELS_BEST && v->host.level != LEVEL_FP32 && v->tasks &&
 		 !v->of_level)
-		next_hone(v->args, "tune", path, " --budget 20s"); /* bench would show kernels of another level */
+		keep_tune(v->args, v->cache_dir, path,
+			  " --budget 20s"); /* bench would show kernels of another level */
 	else
 		next_hone(v->args, "bench", path, "");
 	return rc < 0 ? rc : v->failed != 0;

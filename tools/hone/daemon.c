@@ -3,6 +3,7 @@
 #include "agent/control/gate.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "platform/base/quantity.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +76,22 @@ static bool is_hard(const char *why)
 	return true;
 }
 
+/* Who inhibits, why, since when, and what ends it. A file that somebody made has no name here, and its text
+ * says which it is. */
+static void say_inhibit(const json_t *inhibit, char *why, size_t n)
+{
+	struct buf b = {0};
+	const char *name = daemon_text(inhibit, "name", "");
+	buf_printf(&b, "inhibited: %s", daemon_text(inhibit, "why", "no reason given"));
+	if (json_is_number(json_object_get(inhibit, "since_s"))) {
+		buf_puts(&b, ", for ");
+		duration_words(daemon_num(inhibit, "since_s", 0), &b);
+	}
+	buf_printf(&b, *name ? "; hone resume %s ends it" : "; it ends when that file is removed%s", name);
+	snprintf(why, n, "%s", buf_str(&b));
+	buf_free(&b);
+}
+
 bool daemon_is_closed(const char *socket, bool now, char *why, size_t n)
 {
 	json_t *d = NULL;
@@ -82,7 +99,10 @@ bool daemon_is_closed(const char *socket, bool now, char *why, size_t n)
 	const json_t *gate = json_object_get(d, "gate");
 	bool closed = rc > 0 && json_is_object(gate) && !daemon_flag(gate, "open") &&
 		      (!now || is_hard(daemon_text(gate, "why", "")));
-	if (closed)
+	const json_t *inhibit = json_array_get(json_object_get(d, "inhibits"), 0);
+	if (closed && inhibit && !strcmp(daemon_text(gate, "why", ""), gate_word(GATE_INHIBITED)))
+		say_inhibit(inhibit, why, n);
+	else if (closed)
 		snprintf(why, n, "%s", daemon_text(gate, "text", "its gate is closed"));
 	json_decref(d);
 	return closed;

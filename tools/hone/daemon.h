@@ -27,8 +27,9 @@ void daemon_absent(const char *socket, char out[DAEMON_ABSENT]);
 int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply) MUST_CHECK;
 /* Opens, asks for the status and closes. Returns 1, 0 or < 0 as daemon_open does. */
 int daemon_status(const char *socket, json_t **out) MUST_CHECK;
-/* True: a honed runs that lends no processors now; *why says the reason. now: to a job with --now, which
- * waits for none of load, pressure, hours and settling. */
+/* True: a honed runs that lends no processors now; *why says the reason, of an inhibit also who, since when
+ * and what ends it. now: to a job with --now, which waits for none of load, pressure, hours and settling. */
+enum { DAEMON_CLOSED = 512 };
 bool daemon_is_closed(const char *socket, bool now, char *why, size_t n);
 int64_t daemon_deadline(int64_t ns); /* the time `ns` from now */
 

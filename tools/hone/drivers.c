@@ -5,6 +5,7 @@
 #include "platform/base/buf.h"
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
+#include "platform/machine/topo.h"
 #include "platform/run/child.h"
 #include "platform/run/driver_text.h"
 #include "tools/hone/drivers_parts.h"
@@ -325,4 +326,36 @@ void drivers_print(enum drivers d, const char *dir, int64_t wait_ns)
 	if (l.head.note[0])
 		drivers_say(lead, indent, "%s", l.head.note);
 	free(l.device);
+}
+
+/* The names, with commas between them. */
+static void usable_names(struct buf *out)
+{
+	cpu_set_t may;
+	struct clusters c;
+	topo_allowed(&may);
+	topo_clusters("", &may, &c);
+	buf_puts(out, "cpu");
+	for (int i = 0; c.n > 1 && i < c.n; i++)
+		buf_printf(out, ", cpu:%s", c.of[i].name);
+	for (enum drivers d = 0; d < DRIVERS; d++) {
+		struct buf names = {0};
+		drivers_names(d, STATES_WAIT_NS, &names, NULL);
+		for (const char *p = buf_str(&names); *p; p += strcspn(p, "\n"), p += *p == '\n')
+			buf_printf(out, ", %.*s", (int)strcspn(p, "\n"), p);
+		buf_free(&names);
+	}
+}
+
+int drivers_refuse(const char *device)
+{
+	struct buf names = {0};
+	usable_names(&names);
+	int rc =
+	    fail(E_USAGE,
+		 "--device %s is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone devices` "
+		 "lists it; this machine has %s",
+		 device, buf_str(&names));
+	buf_free(&names);
+	return rc;
 }

@@ -5,6 +5,7 @@
 #define TOOLS_DRIVERS_H
 
 #include "platform/base/buf.h"
+#include "platform/base/err.h"
 #include <jansson.h>
 #include <stdint.h>
 
@@ -22,5 +23,7 @@ json_t *drivers_json(enum drivers d, const char *dir, int64_t wait_ns);
 void drivers_names(enum drivers d, int64_t wait_ns, struct buf *out, struct buf *note);
 /* The same in words, on stdout. */
 void drivers_print(enum drivers d, const char *dir, int64_t wait_ns);
+/* E_USAGE: --device names no kind of device; the text lists those of this machine. */
+int drivers_refuse(const char *device) MUST_CHECK;
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/help.h"
+#include "platform/base/file.h"
+#include "platform/base/shell.h"
 #include "platform/base/near.h"
 #include "tools/hone/table.h"
 #include <ctype.h>
@@ -355,6 +357,16 @@ void help_completion(const struct program *p, struct buf *out)
 		   word, p->name);
 }
 
+static int file_for_command(const struct program *p, const char *path)
+{
+	struct buf b = {0};
+	shell_path(&b, path);
+	int rc = fail(E_USAGE, "%s is not a command, but a file; for a model: %s tune %s", path, p->name,
+		      buf_str(&b));
+	buf_free(&b);
+	return rc;
+}
+
 int help_unknown_cmd(const struct program *p, const char *word)
 {
 	struct near n;
@@ -367,7 +379,9 @@ int help_unknown_cmd(const struct program *p, const char *word)
 		near_add(&n, p->cmds[i]->name);
 	if (n.best)
 		return fail(E_USAGE, "unknown command '%s'; did you mean '%s'?", word, n.best);
-	return fail(E_USAGE, "unknown command '%s'; `%s --help` lists the commands", word, p->name);
+	bool model = cmd_find(p, "tune") && file_exists(word);
+	return model ? file_for_command(p, word)
+		     : fail(E_USAGE, "unknown command '%s'; `%s --help` lists the commands", word, p->name);
 }
 
 void help_with_opt(const struct program *p, const char *name, struct buf *out)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program hone: its commands and their common help. */
 #include "tools/hone/cmd.h"
+#include "kernels/library/library.h"
+#include "tools/hone/in_folder.h"
 #include "tools/hone/model.h"
 #include <stddef.h>
 
@@ -8,6 +10,12 @@ static const char *const order[] = {"zoo",    "inspect", "quantize", "tune",    
 				    "verify", "tasks",   "explain",  "report",  "show",   "devices",
 				    "doctor", "status",  "wait",     "inhibit", "resume", "bugreport",
 				    "help",   "version", NULL};
+
+static int prepare(const struct args *a)
+{
+	int rc = in_folder_check(a);
+	return rc < 0 ? rc : model_place(a);
+}
 
 const struct program hone_program = {
     .name = "hone",
@@ -21,11 +29,12 @@ const struct program hone_program = {
 		   "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers. "
 		   "HONE_SOCKET: honed's control socket. HONE_RUN: its run folder "
 		   "(default: the folder of HONE_SOCKET).\n",
-    .prepare = model_place,
+    .prepare = prepare,
     .see = ".BR honed (8),\n.BR honed.conf (5),\n.BR hone_api (3)\n",
 };
 
 int hone_main(int argc, char **argv)
 {
+	foreign_use(&library_foreign);
 	return program_main(&hone_program, argc, argv);
 }

@@ -64,7 +64,7 @@ static void tune_own(const char *dir)
 	struct buf own = {0};
 	buf_puts(&own, "hone tune MODEL --budget 20s");
 	add_cache(&own, dir);
-	fflush(stdout);
+	next_flush();
 	log_info("`%s` tunes a model of your own", buf_str(&own));
 	buf_free(&own);
 }
@@ -81,10 +81,11 @@ static bool bench_own(struct cache *c, const char *dir)
 		return false;
 	buf_puts(&own, "hone bench MODEL");
 	add_cache(&own, dir);
-	fflush(stdout);
-	log_info("`%s` runs a model with the kernels of the cache, which does not know where the models "
-		 "that they are of are now",
-		 buf_str(&own));
+	next_flush();
+	log_info(
+	    "`%s` runs a model with the kernels of this cache, which names none of its models that is still "
+	    "at its place",
+	    buf_str(&own));
 	buf_free(&own);
 	return true;
 }

@@ -8,6 +8,7 @@
 #include "platform/base/shell.h"
 #include "platform/machine/topo.h"
 #include "platform/run/device_name.h"
+#include "tools/hone/drivers.h"
 #include "tools/hone/feed_file.h"
 #include "tools/hone/next.h"
 #include "kernels/qdq/qdq.h"
@@ -300,12 +301,7 @@ int model_place(const struct args *a)
 int model_device_check(const struct args *a)
 {
 	const char *given = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
-	return device_is_named(given) || device_is_processor(given)
-		   ? E_OK
-		   : fail(E_USAGE,
-			  "--device %s is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone "
-			  "devices` lists it",
-			  given);
+	return device_is_named(given) || device_is_processor(given) ? E_OK : drivers_refuse(given);
 }
 
 int model_threads(const struct args *a, const struct target *t)
@@ -599,7 +595,11 @@ int model_open_with(const struct args *a, const char *path, const struct chosen_
 	m->nan = weights_nan(m->g, &m->arena);
 	if (m->nan)
 		log_info("hone: warning: %s: %s", path, m->nan);
-	rc = fail_in(recipe_use(&recipes, 1, f->level, m->g, &m->recipe), "%s", path);
+	rc = recipe_use(&recipes, 1, f->level, m->g, &m->recipe);
+	if (rc == E_NOTFOUND)
+		rc = fail(rc, "%s; or hone import --recipes FILE, if another board has exported the recipe",
+			  err_text());
+	rc = fail_in(rc, "%s", path);
 	if (rc >= 0) {
 		m->floats = why_floats(m, f->level);
 		say_floats(m);

@@ -40,11 +40,18 @@ static const char *behind_program(const char *line)
 		   : NULL;
 }
 
+void next_flush(void)
+{
+	fflush(stdout);
+	if (ferror(stdout))
+		log_level_set(LOG_QUIET);
+}
+
 void next_take(struct buf *text)
 {
 	struct buf own = {0};
 	const char *words = buf_ok(text) ? behind_program(buf_str(text)) : NULL;
-	fflush(stdout);
+	next_flush();
 	if (words) {
 		next_program(&own);
 		log_whole("Next: %s%s", buf_str(&own), words);

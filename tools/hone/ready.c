@@ -295,8 +295,10 @@ void ready_look_at_records(const struct ready *r)
 {
 	int only = only_int8(r);
 	if (only)
-		table_say("%d kernel%s of this model %s in the cache for --level int8 alone", only,
-			  plural_s(only), only == 1 ? "is" : "are");
+		table_say(
+		    "%d kernel%s of this model %s in the cache for --level int8 alone: give --level int8 to "
+		    "run %s",
+		    only, plural_s(only), only == 1 ? "is" : "are", only == 1 ? "it" : "them");
 
 	const struct plan_kernel *k;
 	struct arena scratch = {0};

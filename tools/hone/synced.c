@@ -92,7 +92,7 @@ static void tell_folder(const char *config)
 {
 	struct buf b = {0};
 	put_folder_command(config, &b);
-	fflush(stdout);
+	next_flush();
 	log_info("a fleet's files on a stick or a share are taken by `%s`", buf_str(&b));
 	buf_free(&b);
 }
@@ -137,7 +137,7 @@ void synced_tell(const json_t *s, const struct synced_how *h)
 	if (h->fleet && next_s > 0)
 		tell_next(next_s);
 	if (!h->ran && synced_failed(s)) {
-		fflush(stdout);
+		next_flush();
 		log_info("the last run failed: correct the cause that is named above, then run it again");
 	}
 	tell_step(h);

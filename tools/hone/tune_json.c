@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/tune_json.h"
+#include "agent/worker/libraries.h"
 
 #include "tools/hone/calibrate.h"
 #include "tools/hone/early.h"
@@ -70,11 +71,22 @@ static json_t *ms_of(int64_t ns)
 static json_t *spent_json(const struct tune_spent *s)
 {
 	const struct job_spent *j = &s->job;
-	return json_pack("{so so so so so so so so so so sI}", "start_ms", ms_of(s->start_ns), "network_ms",
-			 ms_of(s->network_ns), "graph_ms", ms_of(s->graph_ns), "build_ms", ms_of(j->build_ns),
-			 "wait_ms", ms_of(j->wait_ns), "check_ms", ms_of(j->check_ns), "time_ms",
-			 ms_of(j->time_ns), "race_ms", ms_of(j->race_ns), "own_ms", ms_of(j->own_ns),
-			 "builders_ms", ms_of(j->ahead_ns), "state_bytes", (json_int_t)j->state_bytes);
+	return json_pack("{so so so so so so so so so so so sI}", "start_ms", ms_of(s->start_ns),
+			 "network_ms", ms_of(s->network_ns), "graph_ms", ms_of(s->graph_ns), "build_ms",
+			 ms_of(j->build_ns), "wait_ms", ms_of(j->wait_ns), "check_ms", ms_of(j->check_ns),
+			 "time_ms", ms_of(j->time_ns), "race_ms", ms_of(j->race_ns), "own_ms",
+			 ms_of(j->own_ns), "builders_ms", ms_of(j->ahead_ns), "libraries_ms",
+			 ms_of(j->offer_ns), "state_bytes", (json_int_t)j->state_bytes);
+}
+
+/* Those that competed, by name, version and build id. */
+static json_t *libraries_json(const struct tune_report *r)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < r->nlibraries; i++)
+		if (r->library[i].open)
+			json_array_append_new(list, json_text(r->library[i].found.word));
+	return list;
 }
 
 int tune_json(const struct tune_options *o, const struct tune_report *r, bool unkept, const char *held)
@@ -97,6 +109,8 @@ int tune_json(const struct tune_options *o, const struct tune_report *r, bool un
 	struct floats floats;
 	floats_find(r, &floats);
 	json_object_set_new(j, "recipe_former", calibrate_json(&r->former));
+	json_object_set_new(j, "libraries", libraries_json(r));
+	json_object_set_new(j, "library_tasks", json_integer(r->library_tasks));
 	json_object_set_new(j, "recipe_stays", json_boolean(r->recipe_stays));
 	json_object_set_new(j, "fp32_ms", ms_or_null(floats.ms));
 	json_object_set_new(j, "slower_than_fp32", floats.ms > 0 ? json_boolean(floats.faster) : json_null());

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/tune_table.h"
+#include "tools/hone/adds_up.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
@@ -113,7 +114,27 @@ void tune_table_untimed(const struct tune_report *r, bool color)
 	table_print(&t, color);
 }
 
-void tune_table(const struct tune_report *r, bool color)
+/* Says so if the times of a column do not add up to that of the whole network: those after the box, or those
+ * before it where the network was not measured again. Rows without such a time leave nothing to compare. */
+static void sum_note(const struct tune_report *r, const char *device)
+{
+	bool after = r->after_ms > 0;
+	double sum_ns = 0;
+	struct buf note = {0};
+	for (int i = 0; i < r->nkernels; i++) {
+		const struct tune_kernel *k = &r->kernel[i];
+		int64_t ns = after ? k->after_ns : k->before_ns;
+		if (ns <= 0)
+			return;
+		sum_ns += (double)ns;
+	}
+	adds_up_note(sum_ns, 1e6 * (after ? r->after_ms : r->before_ms), r->nkernels, device, &note);
+	if (note.n)
+		table_say("%s", buf_str(&note));
+	buf_free(&note);
+}
+
+void tune_table(const struct tune_report *r, const char *device, bool color)
 {
 	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
 					   "kernels",   "task",     "node"};
@@ -140,6 +161,7 @@ void tune_table(const struct tune_report *r, bool color)
 	}
 	table_print(&t, color);
 	quantity_notes(r);
+	sum_note(r, device);
 	roof_notes_print(&notes, shares && (t.shown & 1 << 3));
 }
 

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 /* A row for each kernel of the report, with its times, then notes on what they are; nothing, if it has no
- * kernels. color: a bold header. */
-void tune_table(const struct tune_report *r, bool color);
+ * kernels. device: what they run on; NULL: the processor. color: a bold header. */
+void tune_table(const struct tune_report *r, const char *device, bool color);
 /* The same without times, of a report for which nothing was measured. */
 void tune_table_untimed(const struct tune_report *r, bool color);
 

@@ -8,6 +8,8 @@
 #include "tools/hone/status_view.h"
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +101,14 @@ static int show(struct watch *w, json_t *status)
 	return ferror(stdout) ? fail(E_IO, "standard output: %s", strerror(errno)) : rc;
 }
 
+/* Ends the process if the reader of standard output is gone, which only a write would tell. */
+static void end_without_reader(void)
+{
+	struct pollfd p = {.fd = STDOUT_FILENO};
+	if (poll(&p, 1, 0) > 0 && p.revents & POLLERR)
+		raise(SIGPIPE);
+}
+
 static int show_absent(struct watch *w)
 {
 	static const char text[] = "honed does not run; waiting for it";
@@ -146,6 +156,7 @@ int watch(const char *socket, const char *cache, bool json, bool color)
 		client_close(c);
 		if (!interrupted() && (rc == 0 || rc == E_IO || rc == E_TIMEOUT) && !ferror(stdout)) {
 			rc = show_absent(&w);
+			end_without_reader();
 			clock_real.sleep(&clock_real, AGAIN_NS);
 		}
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/control/store.h"
+#include "platform/base/file.h"
 #include "tests/lib/around.h"
 #include "tests/lib/cache_dir.h"
 
@@ -232,6 +233,150 @@ TEST(puts_that_are_refused)
 	d = next(s);
 	CHECK(d.rc >= 0 && !d.lost && count() == 2);
 	store_close(s);
+	remove_dir();
+}
+
+/* Removes the folder, or what a pattern names in it. */
+static void take_away(const char *what)
+{
+	char cmd[160];
+	snprintf(cmd, sizeof cmd, "rm -rf %s%s", dir, what);
+	CHECK(system(cmd) == 0);
+}
+
+static struct stored kept(struct store *s, int64_t ticket)
+{
+	store_keep(s, ticket);
+	work_off(s);
+	return next(s);
+}
+
+/* Whoever removes the cache while the store has it, open or at rest, is noticed with the next work; nothing
+ * that the store itself does is taken for that. */
+TEST(a_cache_that_is_taken_away_is_noticed)
+{
+	static const char *const whats[] = {"", "/*", "/*.seg", NULL};
+	for (int rests = 0; rests < 2; rests++)
+		for (const char *const *what = whats; *what; what++) {
+			struct store *s;
+			REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+			for (int i = 0; i < 4; i++) {
+				put(s, i);
+				struct stored d = kept(s, i + 1);
+				CHECK(d.rc >= 0 && !d.lacks && d.holds.records == i + 1);
+			}
+			store_forget(s, CACHE_REC, rec_key(&(struct rec){0})); /* it has none */
+			if (rests) {
+				store_rest(s);
+				work_off(s);
+			}
+			CHECK(!kept(s, 5).lacks);
+			if (rests)
+				store_rest(s);
+			work_off(s);
+			take_away(*what);
+			struct stored d = kept(s, 6);
+			CHECK(d.rc >= 0 && d.lacks && d.holds.records == 0);
+			put(s, 9);
+			d = kept(s, 7);
+			CHECK(d.rc >= 0 && !d.lacks && d.holds.records == 1 && count() == 1 && locked_out());
+			store_close(s);
+			remove_dir();
+		}
+}
+
+/* Nobody waits for a commit: the driver looks. */
+TEST(looks_at_what_the_folder_has)
+{
+	struct store *s;
+	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+	put(s, 1);
+	CHECK(!kept(s, 1).lacks);
+	store_look(s);
+	work_off(s);
+	struct stored d = next(s);
+	CHECK(d.ticket == 0 && d.rc >= 0 && !d.lacks && d.holds.records == 1 && locked_out());
+	take_away("");
+	store_look(s);
+	work_off(s);
+	d = next(s);
+	CHECK(d.ticket == 0 && d.rc >= 0 && d.lacks && d.holds.records == 0 && locked_out());
+	CHECK(!kept(s, 2).lacks);
+	store_close(s);
+	remove_dir();
+}
+
+/* What is forgotten through the store is not lacking. */
+TEST(its_own_work_lacks_nothing)
+{
+	struct store *s;
+	struct rec r = sample(1);
+	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+	put(s, 1);
+	put(s, 2);
+	CHECK(kept(s, 1).holds.records == 2);
+	store_forget(s, CACHE_REC, rec_key(&r));
+	struct stored d = kept(s, 2);
+	CHECK(!d.lacks && d.holds.records == 1);
+	store_rest(s);
+	work_off(s);
+	CHECK(!kept(s, 3).lacks);
+	store_close(s);
+	remove_dir();
+}
+
+/* As at a start: the marks say what the cache had. One that cannot be written is read all the same. */
+TEST(expects_what_the_cache_had)
+{
+	struct inventory had;
+	struct store *s;
+	char path[100];
+	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+	put(s, 1);
+	had = kept(s, 1).holds;
+	store_close(s);
+	REQUIRE_OK(store_open(dir, 0, &s));
+	store_expect(s, &had);
+	CHECK(!kept(s, 1).lacks);
+	store_close(s);
+	had.records++;
+	REQUIRE_OK(store_open(dir, 0, &s));
+	store_expect(s, &had);
+	struct stored d = kept(s, 1);
+	CHECK(d.lacks && d.holds.records == 1);
+	CHECK(!kept(s, 2).lacks);
+	store_close(s);
+	snprintf(path, sizeof path, "%s/file", dir);
+	CHECK_OK(file_write(path, "x", 1));
+	REQUIRE_OK(store_open(path, 0, &s));
+	store_expect(s, &had);
+	d = kept(s, 1);
+	CHECK(d.rc == E_IO && d.lacks && d.holds.records == 0 &&
+	      strstr(d.text, "/file is a file, not a folder"));
+	CHECK(kept(s, 2).rc == E_IO);
+	store_close(s);
+	remove_dir();
+}
+
+/* A folder of something else stays as it is. */
+TEST(refuses_what_is_no_cache)
+{
+	struct store *s;
+	char path[100], file[120];
+	snprintf(path, sizeof path, "%s/photos", fresh_dir());
+	snprintf(file, sizeof file, "%s/one.jpg", path);
+	CHECK_OK(store_refuse(path)); /* it can be made */
+	CHECK_OK(file_mkdirs(path, 0755));
+	CHECK_OK(store_refuse(path));
+	CHECK_OK(file_write(file, "x", 1));
+	CHECK_FAILS(store_refuse(path), E_USAGE,
+		    "holds other files, and none of a cache: name another folder");
+	REQUIRE_OK(store_open(path, 0, &s));
+	put(s, 1);
+	struct stored d = kept(s, 1);
+	CHECK(d.rc == E_USAGE && d.lost && strstr(d.text, "holds other files"));
+	store_close(s);
+	CHECK(unlink(file) == 0 && rmdir(path) == 0);
 	remove_dir();
 }
 

@@ -23,6 +23,9 @@ static const char script[] =
     "gain='{\"op\":\"done\",\"trials\":5,\"before_ms\":6,\"after_ms\":3,\"kept\":1,\"promise\":0.4}'\n"
     "case \"$2\" in\n"
     "*good*) echo \"$done\" >&3; exit 0 ;;\n"
+    "*keep*) printf '{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"%032d\",\"bytes\":5}\\nhello' 1 >&3\n"
+    "   echo '{\"op\":\"commit\",\"id\":2}' >&3; while read -r line; do case \"$line\" in\n"
+    "   *'\"id\":2,\"ok\":true'*) echo \"$done\" >&3; exit 0 ;; esac; done <&3 ;;\n"
     "*bad*) exit 3 ;;\n"
     "*why*) echo 'hone: error: no operator Fly' >&2; echo 'more words' >&2; exit 1 ;;\n"
     "*long*) printf 'hone: error: the first\\nhone: error: m.onnx: no operator Fly; its nodes:' >&2\n"
@@ -475,29 +478,56 @@ static int run_honed(const char *a, const char *b)
 	return end_honed(0);
 }
 
-TEST(boxes)
+/* Runs a box; returns whether a job started in it. */
+static bool boxes_a_job(void)
 {
-	char conf[256];
-	hone();
-	end_honed(SIGTERM);
-	snprintf(conf, sizeof conf, "[model good]\npath = %s/good.onnx\nthreads = 1\n", at);
-	write_text(own("honed.conf"), conf);
-	write_text(in_folder("good.onnx"), "x");
 	unlink(in_folder("args"));
 	CHECK(run_honed("--boot", "--budget=20s") == 0);
-	CHECK(strstr(text_of("args"), "good.onnx --cache ") && strstr(text_of("boxes/marks"), "unclean 0"));
-	/* There is nothing to do: no job starts, and no cache and no mark is written. */
-	struct stat before, after;
-	unlink(in_folder("args"));
-	CHECK(rename(in_folder("boxes/cache"), own("cache.before")) == 0);
-	CHECK(stat(in_folder("boxes/marks"), &before) == 0);
-	CHECK(run_honed("--boot", NULL) == 0);
-	CHECK(access(in_folder("args"), F_OK) < 0 && access(in_folder("boxes/cache"), F_OK) < 0);
+	return strstr(text_of("args"), "keep.onnx --cache ");
+}
+
+TEST(boxes)
+{
+	char conf[256], cmd[400];
+	hone();
+	end_honed(SIGTERM);
+	snprintf(conf, sizeof conf, "[model keep]\npath = %s/keep.onnx\nthreads = 1\n", at);
+	write_text(own("honed.conf"), conf);
+	write_text(in_folder("keep.onnx"), "x");
+	CHECK(boxes_a_job() && strstr(text_of("boxes/marks"), "unclean 0"));
+	/* There is nothing to do: no job starts, the cache is not opened, and no mark is written. */
+	struct stat before, after, was, is;
+	CHECK(stat(in_folder("boxes/cache"), &was) == 0 && stat(in_folder("boxes/marks"), &before) == 0);
+	CHECK(!boxes_a_job());
+	CHECK(stat(in_folder("boxes/cache"), &is) == 0 &&
+	      !memcmp(&is.st_mtim, &was.st_mtim, sizeof is.st_mtim));
 	CHECK(stat(in_folder("boxes/marks"), &after) == 0 && after.st_ino == before.st_ino);
 	/* A model file that changed gets a new box. */
-	write_text(in_folder("good.onnx"), "xy");
-	CHECK(run_honed("--boot", NULL) == 0);
-	CHECK(access(in_folder("args"), F_OK) == 0);
+	write_text(in_folder("keep.onnx"), "xy");
+	CHECK(boxes_a_job());
+	CHECK(!boxes_a_job());
+	/* So does every model of a cache that lacks what honed left there. In the last two cases nothing can
+	 * be kept there, so the next box tries it, too. */
+	static const struct {
+		const char *how, *says;
+		bool again;
+	} cases[] = {
+	    {"rm -r $0", "is not as honed left it: it has 0 of 1 records", false},
+	    {"rm $0/*.seg", "it has 0 of 1 records", false},
+	    {"for f in $0/*.seg; do : >$f; done", "it has 0 of 1 records", false},
+	    {"rm -r $0; echo x >$0", "boxes/cache is a file, not a folder: remove it, or name another", true},
+	    {"rm $0; mkdir $0; echo x >$0/photo.jpg",
+	     "boxes/cache holds other files, and none of a cache: ", true}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		unlink(in_folder("log"));
+		snprintf(cmd, sizeof cmd, "sh -c '%s' %s", cases[i].how, in_folder("boxes/cache"));
+		CHECK(system(cmd) == 0);
+		bool boxed = boxes_a_job(), said = test_count(text_of("log"), cases[i].says) == 1;
+		if (!boxed || !said || boxes_a_job() != cases[i].again) {
+			printf("%s: %s\n", cases[i].how, text_of("log"));
+			test_bad = 1;
+		}
+	}
 }
 
 /* A stand-in for hone that says this as its list of devices. */
@@ -514,7 +544,7 @@ static const char *lister(const char *says)
 
 static int check_with(const char *program_path)
 {
-	const char *argv[] = {program("honed"), "--check",    "--config", own("honed.conf"),
+	const char *argv[] = {program("honed"), "--check",    "--config", own("honed.conf"), "--state", at,
 			      "--hone",         program_path, NULL};
 	unlink(in_folder("log"));
 	honed = launch(argv, in_folder("log"));
@@ -747,6 +777,37 @@ TEST(checks_its_configuration)
 	write_text(own("honed.conf"), "[sync]\nserver = https://x\ntoken = /no/token\nstate = /no/state\n");
 	CHECK(run_honed("--check", NULL) == 1 &&
 	      strstr(text_of("log"), "honed.conf:3: [sync] token = /no/token: No such"));
+	/* The folders, in the words of a start. */
+	static const char *const folders[][2] = {
+	    {"cache = %s/good.onnx",
+	     "/good.onnx is a file, not a folder: remove it, or name another folder (cache in"},
+	    {"cache = %s", " holds other files, and none of a cache: name another folder (cache in [honed]"},
+	    {"cache = %s/good.onnx/x", "/good.onnx/x cannot be made: "},
+	    {"cache = /proc/x",
+	     "cache /proc/x cannot be made: /proc: No such file or directory; name another"},
+	    {"cache = %s/not/yet", NULL}};
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		char line[200];
+		snprintf(line, sizeof line, folders[i][0], at);
+		snprintf(conf, sizeof conf, "[honed]\n%s\n", line);
+		write_text(own("honed.conf"), conf);
+		unlink(in_folder("log"));
+		CHECK(run_honed("--check", NULL) == (folders[i][1] != NULL));
+		CHECK(!folders[i][1] || (test_count(text_of("log"), folders[i][1]) == 1 &&
+					 strstr(text_of("log"), "folders that honed cannot use: 1;")));
+	}
+	CHECK(access(in_folder("not"), F_OK) < 0); /* nothing is made */
+	write_text(own("honed.conf"), "");
+	CHECK(run_honed("--check", "--state=/dev/null") == 1);
+	CHECK(strstr(text_of("log"), "state folder /dev/null is a file: remove it, or name another"));
+	/* A model given as the configuration is one mistake. */
+	int binary = open(own("honed.conf"), O_WRONLY | O_TRUNC);
+	CHECK(write(binary, "\x08\x07\n[model]\0\nbits = 3\n", 22) == 22 && close(binary) == 0);
+	unlink(in_folder("log"));
+	CHECK(run_honed("--check", NULL) == 1 && test_count(text_of("log"), "\n") == 1);
+	CHECK(strstr(text_of("log"),
+		     "honed.conf is not a configuration but a binary file, as a model is; name a"));
+	CHECK(run_honed("--boot", NULL) == 1 && !strstr(text_of("log"), "lists all mistakes"));
 	/* A file that the command line names must be there. */
 	unlink(own("honed.conf"));
 	CHECK(run_honed("--check", NULL) == 1 && strstr(text_of("log"), "there is no configuration /"));

@@ -622,9 +622,37 @@ TEST(marks_read_back)
 	CHECK(back.n == 0 && back.unclean == 0);
 }
 
+static struct marks marks_of_a_cache(void)
+{
+	struct marks m = some_marks();
+	m.cache = (struct inventory){.files = {UINT64_MAX, 7}, .records = 1000000000, .code = 24};
+	for (int i = 0; i < INVENTORY_SOME; i++)
+		m.cache.some[i] = (struct key){(uint64_t)i + 1, UINT64_MAX};
+	return m;
+}
+
+TEST(marks_say_of_which_cache)
+{
+	struct marks m = marks_of_a_cache(), back;
+	for (int n = INVENTORY_SOME; n >= 0; n--) {
+		struct buf b = {0};
+		if (n < INVENTORY_SOME)
+			m.cache.some[n] = (struct key){0};
+		marks_print(&m, &b);
+		CHECK_OK(marks_parse(buf_str(&b), &back));
+		CHECK(!memcmp(&back.cache, &m.cache, sizeof m.cache) && back.n == 2);
+		buf_free(&b);
+	}
+	CHECK(marks_doubt(&m) && m.n == 2 && m.unclean == 2 && !m.model[0].boxed &&
+	      m.model[0].promise == -1 && m.model[0].before_ms == 0 && m.model[0].now_ms == 0 &&
+	      !m.model[0].missing && !m.model[0].rough);
+	CHECK(key_equal(m.model[1].model, back.model[1].model));
+	CHECK(!marks_doubt(&m)); /* they say nothing more */
+}
+
 TEST(marks_that_are_damaged_are_none)
 {
-	struct marks m = some_marks(), back;
+	struct marks m = marks_of_a_cache(), back;
 	struct buf b = {0};
 	marks_print(&m, &b);
 	for (size_t cut = 0; cut < b.n; cut++) { /* cut at every byte */
@@ -660,6 +688,12 @@ TEST(marks_that_are_damaged_are_none)
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 0 \nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 01\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 \nend\n",
+	    "hone marks 1\ncache \nend\n",
+	    "hone marks 1\ncache 0000000000000001 1 1\nend\n",
+	    "hone marks 1\ncache 00000000000000000000000000000001 1\nend\n",
+	    "hone marks 1\ncache 00000000000000000000000000000001 1 -1\nend\n",
+	    "hone marks 1\ncache 00000000000000000000000000000001 99999999999 1\nend\n",
+	    "hone marks 1\ncache 00000000000000000000000000000001 1 1 1\nend\n",
 	    "hone marks 1\nflash 20000\nend\n",
 	    "hone marks 1\nflash 20000 -1\nend\n",
 	    "hone marks 1\nend\nmore\n"};
@@ -698,6 +732,36 @@ TEST(too_many_marks_are_refused)
 	buf_puts(&b, "end\n");
 	CHECK_FAILS(marks_parse(buf_str(&b), &back), E_CORRUPT, "line of marks");
 	buf_free(&b);
+}
+
+/* The store finds, when it opens the cache, that records are gone which the marks believe in. */
+TEST(a_box_tunes_all_models_of_a_cache_that_lost_records)
+{
+	const struct inventory had = {.files = {1, 1}, .records = 9, .code = 9},
+			       has = {.files = {1, 2}, .records = 4, .code = 9};
+	struct board *b = box(2, 1);
+	b->o.marks.cache = had;
+	for (int i = 0; i < 2; i++)
+		b->o.marks.model[b->o.marks.n++] = (struct mark_of){
+		    .model = b->file[i].key, .boxed = i == 0, .promise = 0.3, .before_ms = 4, .now_ms = 2};
+	board_start(b);
+	CHECK(board_says(b, "start 1 b"));
+	int client = board_started(b, 1);
+	board_event(b, (struct honed_event){.kind = HE_STORED, .holds = &has, .lacks = true});
+	CHECK(board_says(b, "is not as honed left it: it has 4 of 9 records, code of 9 of 9 kernels"));
+	CHECK(strstr(board_status(b), "\"now_ms\":null"));
+	/* The job has not read the cache yet, so that it is believed. */
+	board_ask(b, client, "{\"op\":\"commit\",\"id\":1}");
+	board_stored(b, 1);
+	CHECK(board_says(b, "send 1001 {\"id\":1,\"ok\":true"));
+	board_done(b, 1, 4, 2, 0, 0);
+	CHECK(board_says(b, "start 2 a"));
+	board_started(b, 2);
+	board_done(b, 2, 4, 2, 0, 0);
+	board_run(b, 30 * NS_PER_S);
+	CHECK(b->left && b->marks.n == 2 && b->marks.model[0].boxed && b->marks.model[1].boxed);
+	CHECK(!memcmp(&b->marks.cache, &has, sizeof has));
+	board_free(b);
 }
 
 TEST_MAIN

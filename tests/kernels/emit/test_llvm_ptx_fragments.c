@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fragments: PTX run on the host against plain sums, in random products of matrices: exact for bytes, near
- * for halves; texts that lack a barrier or a wait, which must be found; targets without them, which are
- * refused. SEED=n runs one program, SEEDS=n changes their number. With PTX_DIR=D texts are written to
- * D/sm_87/N.ptx. */
+ * for floats; texts that lack a barrier, a wait or a conversion to TF32, which must be found; targets without
+ * them, which are refused. SEED=n runs one program, SEEDS=n changes their number. With PTX_DIR=D texts are
+ * written to D/sm_87/N.ptx. */
 #include "kernels/emit/emit.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
@@ -79,7 +79,7 @@ static struct target make_program(uint64_t seed)
 
 TEST(random_products_are_right)
 {
-	uint64_t first, n = seeds(60, &first);
+	uint64_t first, n = seeds(90, &first);
 	int types[DTYPES] = {0};
 	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
 		struct target tg = make_program(seed);
@@ -94,7 +94,58 @@ TEST(random_products_are_right)
 		CHECK(rc == E_OK && frags_near(&m, frags_memory.got, seed));
 		types[m.type]++;
 	}
-	CHECK(n < 60 || (types[DT_F16] > 4 && types[DT_BF16] > 4 && types[DT_I8] > 4 && types[DT_U8] > 4));
+	CHECK(n < 90 || (types[DT_F16] > 4 && types[DT_BF16] > 4 && types[DT_I8] > 4 && types[DT_U8] > 4 &&
+			 types[DT_F32] > 4));
+}
+
+/* The seed's program of f32, and its text for a target that has TF32. */
+static const char *tf32_text(uint64_t seed)
+{
+	struct target tg = gpu(2 + seed % 3);
+	random_fragments(&m, seed, DT_F32, true);
+	return print(&tg);
+}
+
+/* Memory where all sums are exact, but not those of f32 that are not rounded to TF32, or in another way:
+ * elements of A that are ties, and of B that are near whole numbers. */
+static void fill_exactly(void)
+{
+	fill_frags_memory(&m);
+	for (int64_t e = 0; e < m.m * m.k; e++)
+		frags_memory.a[e] = (float)(below(&m, 2) ? -1 : 1) * (1 + (float)below(&m, 2048) / 2048);
+	for (int64_t e = 0; e < m.k * m.n; e++)
+		frags_memory.b[e] = (float)(below(&m, 5) - 2) * (1 + 1.f / 8192);
+}
+
+/* Whether the text's results are the interpreter's, bit for bit. */
+static bool same_bits(const char *text, uint64_t seed)
+{
+	int rc = run_text(text, seed);
+	if (rc >= 0)
+		rc = interpret_fragments(&m);
+	if (rc < 0)
+		printf("seed %llu: %s\n", (unsigned long long)seed, err_text());
+	return rc >= 0 && !memcmp(frags_memory.got, frags_memory.want, (size_t)(m.m * m.n) * 4);
+}
+
+TEST(tf32_is_rounded_as_by_the_interpreter)
+{
+	static const char rna[] = "cvt.rna.tf32.f32", mov[] = "mov.b32         ";
+	uint64_t first, n = seeds(20, &first);
+	int found = 0, loads[2] = {0, 0};
+	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
+		const char *text = tf32_text(seed);
+		REQUIRE(text && strstr(text, rna) &&
+			strstr(text, "mma.sync.aligned.m16n8k8.row.col.f32.tf32"));
+		loads[strstr(text, "ldmatrix") != NULL]++;
+		fill_exactly();
+		CHECK(same_bits(text, seed));
+		char *raw = arena_strndup(&objects, text, strlen(text));
+		for (char *p = raw; (p = strstr(p, rna));)
+			memcpy(p, mov, sizeof mov - 1);
+		found += !same_bits(raw, seed);
+	}
+	CHECK(test_bad || (found == (int)n && (n < 20 || (loads[0] && loads[1]))));
 }
 
 /* A copy of the text without the k-th line that has the part; NULL: there are not so many. */
@@ -147,7 +198,9 @@ TEST(fragments_are_refused_where_they_are_missing)
 		bool good;
 	} rows[] = {{"sm_72", "+ptx61", DT_F16, true},  {"sm_72", "+ptx61", DT_I8, false},
 		    {"sm_72", "+ptx63", DT_I8, true},   {"sm_75", "+ptx74", DT_BF16, false},
-		    {"sm_80", "+ptx70", DT_BF16, true}, {"sm_80", "+ptx65", DT_BF16, false}};
+		    {"sm_80", "+ptx70", DT_BF16, true}, {"sm_80", "+ptx65", DT_BF16, false},
+		    {"sm_72", "+ptx74", DT_F32, false}, {"sm_75", "+ptx74", DT_F32, false},
+		    {"sm_80", "+ptx65", DT_F32, false}, {"sm_80", "+ptx70", DT_F32, true}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct target tg = gpu(0);
 		struct blob o;

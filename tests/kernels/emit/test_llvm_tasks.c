@@ -313,7 +313,7 @@ static bool make_kernel(struct processor *p, struct kernel *k, FILE *input)
 	p->kernels++;
 	case_bind_in(k->c, a, &k->m, bufs, k->elems);
 	char *memory = make_memory(k, bufs);
-	p->halves += k->m.f16_sums;
+	p->halves += k->m.sums == DT_F16;
 	if (p->level == LEVEL_HALF_SUM && !interpret(p, k, l, memory))
 		return false;
 	if (!p->board)

@@ -247,6 +247,41 @@ TEST(other_modifiers)
 	}
 }
 
+/* v rounded to 10 bits of fraction, to nearest, ties away from zero. */
+static uint32_t to_tf32(uint32_t bits)
+{
+	float v;
+	memcpy(&v, &bits, sizeof v);
+	if (!isfinite(v))
+		return isnan(v) ? 0x7fffffff : bits;
+	int e = 0;
+	(void)frexp(v, &e);
+	e = e - 11 < -136 ? -136 : e - 11; /* of the last bit; subnormals have fewer bits */
+	v = (float)ldexp(round(ldexp(v, -e)), e);
+	memcpy(&bits, &v, sizeof bits);
+	return bits;
+}
+
+TEST(tf32)
+{
+	static const char *const others[] = {"cvt.rn.tf32.f32", "cvt.tf32.f32", "cvt.rna.f32.f32",
+					     "cvt.rna.ftz.tf32.f32"};
+	struct rng r;
+	struct ptx_op o = {.name = "cvt.rna.tf32.f32", .kinds = "wf"};
+	rng_seed(&r, 7);
+	ptx_op_fill(&o, &r);
+	for (int i = 0; i < 32; i++) /* ties */
+		o.in[i][0] = (o.in[i][0] & ~(uint64_t)0x1fff) | 0x1000;
+	REQUIRE_OK(ptx_op_run(&o));
+	for (int i = 0; i < OP_ITEMS; i++)
+		CHECK((uint32_t)o.out[i] == to_tf32((uint32_t)o.in[i][0]));
+	for (int i = 0; i < 4; i++) {
+		struct ptx_op other = {.name = others[i], .kinds = i == 2 ? "ff" : "wf"};
+		ptx_op_fill(&other, &r);
+		CHECK_FAILS(ptx_op_run(&other), E_UNSUPPORTED, "conversion");
+	}
+}
+
 /* .sat and .relu of a product of 16-bit floats, from the product without them. */
 TEST(clamped_16_bit_floats)
 {

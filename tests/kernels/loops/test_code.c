@@ -52,22 +52,32 @@ TEST(bytes_round_trip)
 	arena_free(&arena);
 }
 
-/* A manifest says whether its code sums in f16. A manifest without that line is of code that does not. */
-TEST(sums_in_f16)
+/* A manifest says whether its code sums in f16, or products of TF32. Without that line it does neither. */
+TEST(sums_are_named)
 {
+	static const struct {
+		enum dtype sums;
+		const char *line;
+	} rows[] = {{DT_F16, "sums f16\n"}, {DT_F32, "sums tf32\n"}};
 	struct buf a = {0};
 	struct arena arena = {0};
 	sample();
 	CHECK(code_pairs(&c.m) == DT_NONE);
-	c.m.f16_sums = true;
 	code_bytes(&c, &a);
-	REQUIRE_OK(code_parse(a.p, a.n, &arena, &d));
-	CHECK(d.m.f16_sums && code_pairs(&d.m) == DT_F16 && !memcmp(&c.m, &d.m, sizeof c.m));
-	char *sums = memmem(a.p, a.n, "sums f16", 8);
-	REQUIRE(sums);
-	sums[6] = '3';
-	CHECK_FAILS(code_parse(a.p, a.n, &arena, &d), E_CORRUPT, "sums");
-	c.m.f16_sums = false;
+	CHECK(!memmem(a.p, a.n, "sums", 4) && !memmem(a.p, a.n, "null", 4));
+	for (int i = 0; i < 2; i++) {
+		a.n = 0;
+		c.m.sums = rows[i].sums;
+		code_bytes(&c, &a);
+		REQUIRE_OK(code_parse(a.p, a.n, &arena, &d));
+		CHECK(d.m.sums == rows[i].sums && code_pairs(&d.m) == rows[i].sums &&
+		      !memcmp(&c.m, &d.m, sizeof c.m));
+		char *sums = memmem(a.p, a.n, rows[i].line, strlen(rows[i].line));
+		REQUIRE(sums);
+		sums[6] = '3';
+		CHECK_FAILS(code_parse(a.p, a.n, &arena, &d), E_CORRUPT, "sums");
+	}
+	c.m.sums = DT_NONE;
 	c.m.buf[0].packing.bf16 = true;
 	CHECK(code_pairs(&c.m) == DT_BF16);
 	buf_free(&a);

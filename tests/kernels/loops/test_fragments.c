@@ -159,7 +159,7 @@ TEST(places_are_checked)
 	lv_frag_load(&l, fragment(FRAG_A, DT_F16), B, c(0), 16);
 	refused("two types");
 	begin(64);
-	lv_frag_load(&l, fragment(FRAG_A, DT_F32), F, c(0), 16);
+	lv_frag_load(&l, fragment(FRAG_A, DT_I32), F, c(0), 16);
 	refused("cannot have");
 	begin(64);
 	lv_frag_load(&l, fragment(FRAG_C, DT_F16), H, c(0), 16);
@@ -177,16 +177,16 @@ TEST(rows_are_aligned)
 		enum frag_part part;
 		enum dtype dtype;
 		int buf, elems; /* the least step */
-	} cases[] = {{FRAG_A, DT_F16, H, 16},
-		     {FRAG_B, DT_F16, H, 16},
-		     {FRAG_A, DT_BF16, G, 8},
-		     {FRAG_B, DT_I8, B, 16},
-		     {FRAG_C, DT_F32, F, 8}};
+		bool narrow;
+	} cases[] = {{FRAG_A, DT_F16, H, 16},     {FRAG_B, DT_F16, H, 16}, {FRAG_A, DT_BF16, G, 8},
+		     {FRAG_B, DT_I8, B, 16},      {FRAG_C, DT_F32, F, 8},  {FRAG_B, DT_F32, F, 8},
+		     {FRAG_A, DT_F32, F, 4, true}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (int at = 0; at < 2; at++)
 			for (int n = 1; n <= 48; n++) {
 				int64_t stride = at ? 16 : 15 + n;
 				begin(64);
+				l.narrow = cases[i].narrow;
 				if (cases[i].part == FRAG_C)
 					lv_frag_store(&l, zeros(), cases[i].buf, c(at ? n : 0), stride);
 				else
@@ -236,13 +236,15 @@ TEST(fragments_stand_where_threads_meet)
 
 TEST(operations_of_fragments_are_checked)
 {
-	for (int how = 0; how < 9; how++) {
+	for (int how = 0; how < 11; how++) {
 		begin(64);
-		int a = fragment(FRAG_A, DT_F16), b = fragment(FRAG_B, DT_F16), s = fragment(FRAG_B, DT_I8),
-		    sum = zeros(), v = lv_new(&l, 8), one = lv_new(&l, 1), whole = fragment(FRAG_C, DT_I32);
+		int a = fragment(FRAG_A, DT_F16), f = fragment(FRAG_A, DT_F32), b = fragment(FRAG_B, DT_F16),
+		    s = fragment(FRAG_B, DT_I8), sum = zeros(), v = lv_new(&l, 8), one = lv_new(&l, 1),
+		    whole = fragment(FRAG_C, DT_I32);
 		lv_const(&l, v, 0);
 		lv_const_s32(&l, whole, 0);
 		lv_frag_load(&l, a, H, c(0), 16);
+		lv_frag_load(&l, f, F, c(0), 16);
 		lv_frag_load(&l, b, H, c(0), 16);
 		lv_frag_load(&l, s, B, c(0), 16);
 		switch (how) {
@@ -270,18 +272,74 @@ TEST(operations_of_fragments_are_checked)
 		case 7:
 			lv_set(&l, a, V_ADD, a, a, -1, -1);
 			break;
-		default:
+		case 8:
 			lv_frag_store(&l, v, F, c(0), 16);
+			break;
+		case 9:
+			lv_frag_mma(&l, sum, f, b);
+			break;
+		default:
+			lv_frag_mma(&l, whole, f, s);
 		}
-		refused(how == 0   ? "A, B and C"
-			: how <= 2 ? "go together"
-			: how == 8 ? "no fragment C"
-				   : "takes no fragment");
+		refused(how == 0              ? "A, B and C"
+			: how <= 2 || how > 8 ? "go together"
+			: how == 8            ? "no fragment C"
+					      : "takes no fragment");
 	}
 	begin(64);
 	int a = fragment(FRAG_A, DT_F16), b = fragment(FRAG_B, DT_F16);
 	lv_frag_mma(&l, zeros(), a, b);
 	refused("before it is set");
+}
+
+/* To nearest, ties away from zero, with 10 bits of fraction; what is too large becomes infinite. */
+TEST(f32_are_rounded_to_tf32)
+{
+	static const struct {
+		float from, to;
+	} rows[] = {{1, 1},
+		    {0x1.001p0f, 0x1p0f},
+		    {0x1.001ffep0f, 0x1p0f},
+		    {0x1.002p0f, 0x1.004p0f}, /* a tie, to an odd fraction: to even would be 1 */
+		    {-0x1.002p0f, -0x1.004p0f},
+		    {0x1.006p0f, 0x1.008p0f},
+		    {0x1.ffep0f, 0x1p1f},
+		    {0x1.fffp127f, INFINITY},
+		    {-0x1.ffdffep127f, -0x1.ffcp127f},
+		    {INFINITY, INFINITY},
+		    {-INFINITY, -INFINITY},
+		    {0x1p-136f, 0x1p-136f},
+		    {0x1p-137f, 0x1p-136f},
+		    {0x1p-138f, 0}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		CHECK(tf32_of(rows[i].from) == rows[i].to);
+	CHECK(signbit(tf32_of(-0.f)) && isnan(tf32_of(NAN)));
+	/* 1 times the tie, summed 16 times. */
+	static float out[1024];
+	void *bufs[] = {out};
+	begin(32);
+	int a = fragment(FRAG_A, DT_F32), b = fragment(FRAG_B, DT_F32), v = zeros(), x = lv_new(&l, 16);
+	for (int i = 0; i < 2; i++) {
+		lv_const(&l, x, i ? 0x1.002p0f : 1);
+		lv_store(&l, x,
+			 (struct mem){.buf = F, .at = plus(times(thread, 16), c(512 * i)), .stride = 1});
+	}
+	lv_barrier(&l);
+	lv_frag_load(&l, a, F, c(0), 16);
+	lv_frag_load(&l, b, F, c(512), 16);
+	lv_frag_mma(&l, v, a, b);
+	lv_frag_store(&l, v, F, c(256), 16);
+	lv_barrier(&l);
+	lv_load(
+	    &l, x,
+	    (struct mem){.buf = F, .at = plus(times(ix_mod(&l, thread, c(16)), 16), c(256)), .stride = 1});
+	struct stmt *s = if_begin(&l, ix_lt(&l, thread, c(16)));
+	lv_store(&l, x, (struct mem){.buf = O, .at = times(ix_min(&l, thread, c(15)), 16), .stride = 1});
+	if_end(&l, s);
+	REQUIRE_OK(end());
+	REQUIRE_OK(loops_run(&l, 0, bufs, NULL, 0, 1));
+	for (int i = 0; i < FRAG_ELEMS; i++)
+		CHECK(out[i] == 16 * 0x1.004p0f);
 }
 
 TEST(programs_are_printed)

@@ -48,6 +48,11 @@ static const char floats[] =
     "[2,40,40] plain\nstage h:2 m:40 n:40 | k:64\nread A [h,m,k]\nread B [h,n,k]\nbody r0 r1 mul\nsum\n"
     "post acc 0.125 mul\nwrite Y [h,m,n]\n";
 
+static const char across[] =
+    "task syms=0\noperand A in f32 [2,40,64] plain\noperand B in f32 [2,64,40] plain\noperand Y out f32 "
+    "[2,40,40] plain\nstage h:2 m:40 n:40 | k:64\nread A [h,m,k]\nread B [h,k,n]\nbody r0 r1 mul\nsum\n"
+    "write Y [h,m,n]\n";
+
 /* The reason for which a candidate is refused; "": it is not. */
 static const char *verdict(const char *text, const char *cand, const struct target *tg)
 {
@@ -103,6 +108,20 @@ TEST(schedules_that_do_not_fit_are_refused)
 	    {floats, "f16; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_72", NULL},
 	    {floats, "f16; tile=m:2", "sm_90", "fragments alone"},
 	    {floats, "bf16; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_90", "bf16"},
+	    {product, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2 fragring=2", "sm_80", NULL},
+	    {product, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_75", "none of tf32"},
+	    {product, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_72", "none of tf32"},
+	    {product, "tf32; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=3", "sm_80", "in steps of 48"},
+	    {product, "tf32; tile=m:2", "sm_90", "fragments alone"},
+	    {product, "tf32; tile=m:2 fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_80",
+	     "other keys"},
+	    {floats, "tf32; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=3", "sm_87",
+	     "ring of 3"},
+	    {floats, "tf32; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=1 fragring=3", "sm_87", NULL},
+	    {apart, "tf32; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_80", "no product"},
+	    {groups, "tf32; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_80", NULL},
+	    {bytes, "tf32; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_80",
+	     "\"tf32\" is unknown"},
 	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2 fragring=2", "sm_72", NULL},
 	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2 fragring=3", "sm_72", "a ring of 3"},
 	    {bytes, "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=3", "sm_72", "in steps of 48"},
@@ -127,8 +146,9 @@ TEST(schedules_that_do_not_fit_are_refused)
 		     "multiplies none"));
 }
 
-/* How many of 200 drawn candidates have fragments. Each is legal, and so is what is made of it. */
-static int drawn(const char *text, const struct target *tg, enum level level)
+/* How many of 200 drawn candidates have fragments and begin so. Each is legal, and so is what is made of it.
+ */
+static int drawn_of(const char *begin, const char *text, const struct target *tg, enum level level)
 {
 	struct arena a = {0};
 	struct task *t = ARENA_NEW(&a, struct task);
@@ -147,7 +167,7 @@ static int drawn(const char *text, const struct target *tg, enum level level)
 		CHECK_OK(space_legal(s, cand));
 		if (!strstr(cand, "fragrows="))
 			continue;
-		n++;
+		n += !strncmp(cand, begin, strlen(begin));
 		CHECK(space_draft(s, cand) < 1e12);
 		space_features(s, cand, f);
 		for (int k = 0; k < FEATURES; k++)
@@ -167,6 +187,40 @@ static int drawn(const char *text, const struct target *tg, enum level level)
 	return n;
 }
 
+static int drawn(const char *text, const struct target *tg, enum level level)
+{
+	return drawn_of("", text, tg, level);
+}
+
+/* No level below half has TF32, nor any target before sm_80: not even if a text says so. */
+TEST(tf32_is_refused_below_level_half)
+{
+	static const char *const cands[][2] = {
+	    {product, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2"},
+	    {floats, "tf32; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2"}};
+	for (int i = 0; i < 2 * PTX_CPUS; i++)
+		for (int level = 0; level < LEVELS; level++) {
+			struct arena a = {0};
+			struct task *t = ARENA_NEW(&a, struct task);
+			struct target tg = ptx_target(ptx_cpus[i / 2]);
+			const struct space_want want = {.level = (enum level)level};
+			bool loose = level == LEVEL_HALF || level == LEVEL_HALF_SUM;
+			struct space *s;
+			char cand[CAND_MAX];
+			int n = 0;
+			REQUIRE_OK(task_parse(cands[i % 2][0], t));
+			REQUIRE_OK(space_make(&a, t, &tg, &want, &s));
+			int rc = space_legal(s, cands[i % 2][1]);
+			CHECK(rc == (loose && i / 2 >= 2 ? E_OK : E_INFEASIBLE));
+			if (!loose)
+				CHECK(strstr(err_text(), "tf32: not allowed at level"));
+			for (int at = 0; space_portfolio(s, &at, cand) >= 0;)
+				n += cand_pairs(cand) == DT_F32;
+			CHECK(loose && i / 2 >= 2 ? n == 3 : !n);
+			arena_free(&a);
+		}
+}
+
 TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 {
 	struct target gpu = ptx_target("sm_72"), other = case_gpu();
@@ -177,6 +231,15 @@ TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) > 40 && drawn(padded, &gpu, LEVEL_INT8) > 40);
 	CHECK(drawn(bytes, &other, LEVEL_EXACT) == 0);
 	CHECK(drawn(floats, &gpu, LEVEL_HALF_SUM) > 100 && drawn(floats, &gpu, LEVEL_HALF) == 0);
+	static const char *const floating[] = {product, groups, floats};
+	for (int c = 0; c < PTX_CPUS; c++)
+		for (int t = 0; t < 3; t++)
+			for (int level = 0; level < LEVELS; level++) {
+				struct target tg = ptx_target(ptx_cpus[c]);
+				bool loose = level == LEVEL_HALF || level == LEVEL_HALF_SUM;
+				int n = drawn_of("tf32; ", floating[t], &tg, (enum level)level);
+				CHECK(c >= 2 && loose ? n > 10 : n == 0);
+			}
 	CHECK(drawn(floats, &other, LEVEL_HALF_SUM) == 0 && drawn(heads, &gpu, LEVEL_EXACT) > 40);
 	struct target late = ptx_target("sm_80");
 	CHECK(drawn(product, &late, LEVEL_HALF) > 100 && drawn(product, &late, LEVEL_W16) == 0);
@@ -198,7 +261,7 @@ TEST(rules_have_fragments)
 	} rows[] = {{product, "sm_72", LEVEL_HALF_SUM, "f16; "}, {product, "sm_90", LEVEL_HALF, "bf16; "},
 		    {product, "sm_75", LEVEL_HALF, NULL},        {bytes, "sm_72", LEVEL_EXACT, "frag"},
 		    {apart, "sm_90", LEVEL_HALF, NULL},          {apart, "sm_90", LEVEL_HALF_SUM, NULL},
-		    {floats, "sm_75", LEVEL_HALF_SUM, "f16; "},  {floats, "sm_90", LEVEL_HALF, NULL}};
+		    {floats, "sm_75", LEVEL_HALF_SUM, "f16; "},  {floats, "sm_90", LEVEL_HALF, "tf32; "}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct arena a = {0};
 		struct task *t = ARENA_NEW(&a, struct task);
@@ -241,6 +304,23 @@ static int banks(const struct target *tg, const char *text, const char *cand)
 	return __builtin_popcount(used);
 }
 
+/* The banks of 4 bytes of 8 neighbours of each of 4 points of k. */
+static int banks_across(const struct target *tg, const char *cand)
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct sched s;
+	struct frag_plan p = {.k = 0};
+	unsigned used = 0;
+	bool made = task_parse(across, t) >= 0 && sched_parse(task_view(&a, t, cand), cand, &s) >= 0 &&
+		    frag_plan_make(task_view(&a, t, cand), tg, &s, &p) >= 0;
+	CHECK(made && p.of[0].along_k && !p.of[1].along_k && p.of[0].moves && p.of[1].moves);
+	for (int i = 0; i < 32 && made; i++)
+		used |= 1u << (i / 8 * p.of[1].pitch + i % 8) % 32;
+	arena_free(&a);
+	return __builtin_popcount(used);
+}
+
 TEST(rows_begin_in_different_banks)
 {
 	static const char *const cands[] = {"fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1",
@@ -254,6 +334,8 @@ TEST(rows_begin_in_different_banks)
 			CHECK(banks(&tg, bytes, cands[i]) == 8 && banks(&tg, product, pairs) == 8);
 			snprintf(pairs, sizeof pairs, "bf16; ; %s", cands[i]);
 			CHECK(c < 2 || banks(&tg, product, pairs) == 8);
+			snprintf(pairs, sizeof pairs, "tf32; %s", cands[i]);
+			CHECK(c < 2 || (banks(&tg, product, pairs) == 8 && banks_across(&tg, pairs) == 32));
 		}
 }
 
@@ -283,7 +365,11 @@ TEST(kernels_without_a_meeting_are_found)
 	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=3"},
 	    {padded, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
 	    {heads, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
-	    {floats, "f16; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2"}};
+	    {floats, "f16; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2"},
+	    {product, "tf32; fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=1"},
+	    {across, "tf32; fragrows=1 fragcols=2 warprows=1 warpcols=2 fragk=2"},
+	    {product, "tf32; fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=3"},
+	    {floats, "tf32; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=1 fragring=3"}};
 	struct target tg = ptx_target("sm_80");
 	int found = 0;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -313,8 +399,8 @@ TEST(kernels_without_a_meeting_are_found)
 		}
 	/* Three in a step, two with a ring; one behind the sums of a row of fragments, and one between rows.
 	 */
-	CHECK(found ==
-	      (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1) + (2 + 1) + (2 + 1));
+	CHECK(found == (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1) + (2 + 1) +
+			   (2 + 1) + (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1));
 }
 
 TEST_MAIN

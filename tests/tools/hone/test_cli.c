@@ -29,8 +29,8 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_SAYS(cli_err, "`hone --help` lists the commands");
 	CHECK_RUN(2, "tune m.onnx --device gpu");
 	CHECK_SAYS(cli_err, "--device gpu is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as "
-			    "`hone devices` lists it "
-			    "(see `hone tune --help`)\n");
+			    "`hone devices` lists it; this machine has cpu");
+	CHECK_SAYS(cli_err, " (see `hone tune --help`)\n");
 	CHECK_RUN(2, "zoo --sead 3");
 	CHECK_SAYS(cli_err, "unknown option --sead; did you mean --seed?");
 	CHECK_RUN(2, "zoo --seed");

@@ -496,8 +496,10 @@ TEST(import_refuses)
 	CHECK_RUN(1, "import /nowhere/lines --cache %s", to);
 	CHECK_SAYS(cli_err, "hone export");
 	REQUIRE_OK(file_write(lines, "", 0));
-	CHECK_RUN(0, "import %s --cache %s", lines, to);
-	CHECK_SAYS(cli_err, "is empty; give a file that hone export");
+	CHECK_RUN(1, "import %s --cache %s", lines, to);
+	CHECK_SAYS(cli_err, "error: ");
+	CHECK_SAYS(cli_err, "is empty, so nothing of it is imported; give a file that hone export");
+	CHECK(!strstr(cli_err, "Next: ") && !cli_out[0]);
 }
 
 static void put_long_line(struct buf *b, size_t n)

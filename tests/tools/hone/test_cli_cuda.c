@@ -306,6 +306,59 @@ TEST(tune_goes_on)
 	}
 }
 
+/* Counts the trials of TF32 by their statuses. */
+static int add_tf32(void *ctx, const struct trials *l)
+{
+	int *count = ctx;
+	for (int i = 0; i < l->n; i++)
+		count[l->entry[i].t.status] += !strncmp(l->entry[i].t.cand, "tf32; ", 6);
+	return E_OK;
+}
+
+/* Products of two inputs and of a constant. */
+static const char *products(void)
+{
+	static float w[48 * 32];
+	struct onnx_maker k;
+	for (int i = 0; i < 48 * 32; i++)
+		w[i] = (float)(i % 7 - 3) / 7;
+	mk_start(&k, 12, 8);
+	mk_input(&k, "a", 1, "64 64");
+	mk_input(&k, "b", 1, "64 48");
+	mk_init(&k, "W", 1, "48 32", w, sizeof w);
+	mk_node(&k, "MatMul", "a b", "c");
+	mk_node(&k, "MatMul", "c W", "y");
+	mk_output(&k, "y");
+	return write_model(&k, "products.onnx");
+}
+
+/* A level from half on tries kernels of TF32 on the device, which are right; a lower level tries none. */
+TEST(level_half_has_tf32)
+{
+	static const char *const levels[] = {"half", "w16", "fp32"};
+	open_fake();
+	lie_now("");
+	for (int i = 0; i < 3; i++) {
+		int count[MEAS_STATUSES] = {0};
+		struct cache *c;
+		CHECK_RUN(0, "tune %s --level %s --device cuda:0 --budget 8s --cache %s", products(),
+			  levels[i], in_dir(levels[i]));
+		CHECK_RUN(0, "verify %s --level %s --device cuda:0 --cache %s", products(), levels[i],
+			  in_dir(levels[i]));
+		CHECK_OK(cache_open(&c, in_dir(levels[i]), true, 0));
+		CHECK_OK(trials_each(c, add_tf32, count));
+		cache_close(c);
+		int all = 0;
+		for (int k = 0; k < MEAS_STATUSES; k++)
+			all += count[k];
+		/* One that was aborted as slow was right: answers are checked first. */
+		int right = count[MEAS_OK] + count[MEAS_ABORTED];
+		if (i ? all : right < 4 || right < all)
+			printf("%s: %d trials of TF32, %d right\n", levels[i], all, right);
+		CHECK(i ? !all : right >= 4 && right == all);
+	}
+}
+
 #define NAME(name, args) #name,
 static const char *const calls[] = {CUDA_CALLS(NAME) CUDA_GRAPH_CALLS(NAME)};
 #undef NAME

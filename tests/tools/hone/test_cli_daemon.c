@@ -967,6 +967,21 @@ TEST(a_real_honed_without_models)
 		CHECK_SAYS(cli_out, "honed lent no processors (inhibited: earlier");
 		CHECK_RUN(1, "tune %s --threads 1 --budget 1s --json", steering());
 		CHECK_SAYS(cli_out, "\"held\":\"inhibited: earlier");
+		/* who, why, since when, and what ends it; also where the cache has kernels, and so nothing
+		 * failed */
+		CHECK_RUN(0, "resume --json");
+		CHECK_RUN(0, "tune %s --threads 1 --budget 4s", steering());
+		CHECK_RUN(0, "inhibit --why welding");
+		CHECK_RUN(0, "tune %s --threads 1 --budget 1s", steering());
+		CHECK_SAYS(cli_out, "honed lent no processors (inhibited: welding (user ");
+		CHECK_SAYS(cli_out, "), for ");
+		CHECK_SAYS(cli_out, " s; hone resume ");
+		CHECK_SAYS(cli_out, " ends it)");
+		CHECK(!strstr(cli_out, "too little time"));
+		CHECK_RUN(0, "tune %s --threads 1 --budget 1s --json", steering());
+		CHECK_SAYS(cli_out, "\"held\":\"inhibited: welding (user ");
+		CHECK_RUN(0, "resume --json");
+		CHECK_RUN(0, "inhibit --why earlier");
 	}
 	CHECK_RUN(1, "tune nowhere/m.onnx --background");
 	CHECK_SAYS(cli_err, "cannot open nowhere/m.onnx");

@@ -347,6 +347,7 @@ TEST(compile_takes_a_folder_of_its_own)
 	char to[256];
 	snprintf(to, sizeof to, "%s", in_dir("project"));
 	CHECK_OK(file_mkdirs(in_dir("project/src"), 0755));
+	CHECK_OK(file_mkdirs(in_dir("sources"), 0755));
 	CHECK_RUN(2, "compile %s -o %s --threads 1", steering(), to);
 	CHECK_SAYS(cli_err,
 		   "project has other files, such as src: name a new or empty folder, or one that hone "
@@ -364,11 +365,11 @@ TEST(compile_takes_a_folder_of_its_own)
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
 	CHECK_RUN(0, "compile %s -o %s --threads 1", steering(), to); /* it is empty */
-	CHECK_RUN(0, "compile %s --c --name net -o %s --threads 1", steering(), to);
 	CHECK_RUN(0, "compile %s -o %s --threads 1", steering(), to); /* all of it is hone's */
 	CHECK_OK(file_write(in_dir("project/notes.txt"), "mine", 4));
 	CHECK_RUN(2, "compile %s -o %s --threads 1", steering(), to);
-	CHECK_RUN(0, "compile %s --c --name net -o %s --threads 1", steering(), to); /* a program's sources */
+	CHECK_OK(file_write(in_dir("sources/notes.txt"), "mine", 4)); /* a program's sources */
+	CHECK_RUN(0, "compile %s --c --name net -o %s --threads 1", steering(), in_dir("sources"));
 }
 
 /* A folder is called one, and a compiled model is. */
@@ -418,13 +419,14 @@ TEST(next_names_what_exists)
 	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_err, "`hone tune MODEL --budget 20s --cache ");
 	CHECK(!strstr(cli_err, "Next: "));
-	CHECK_RUN(0, "export -o %s --cache %s", in_dir("some.json"), in_dir("cache"));
-	CHECK_SAYS(cli_err, "on another board, hone import takes these lines\nNext: hone import ");
 	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), in_dir("page.html"),
 		  in_dir("cache"));
 	CHECK_SAYS(cli_err, "page.html in a browser\nNext: hone tune "); /* it was not tuned */
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK(filled());
+	CHECK_RUN(0, "export -o %s --cache %s", in_dir("some.json"), cache);
+	CHECK_SAYS(cli_err, "on another board, hone import takes these lines\nNext: hone import ");
 	CHECK_RUN(0, "compile %s --beside --threads 1", steering());
 	CHECK_SAYS(cli_err, "libhone takes what was written beside ");
 	CHECK(!strstr(cli_err, "Next: "));

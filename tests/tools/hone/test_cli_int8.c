@@ -435,7 +435,8 @@ TEST(a_limit_that_no_layer_keeps)
 			    "those of floats, which commands find with --level int8 alone: tune it without");
 	CHECK_SAYS(cli_err, " --level int8");
 	CHECK_RUN(1, "tune %s --rigor cached --threads 1 --cache %s", model, cache);
-	CHECK_SAYS(cli_out, " of this model are in the cache for --level int8 alone");
+	CHECK_SAYS(cli_out,
+		   " of this model are in the cache for --level int8 alone: give --level int8 to run them");
 	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --cache %s", model, cache);
 	CHECK_SAYS(cli_out, " of this model are in the cache for --level int8 alone");
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);

@@ -28,6 +28,22 @@ TEST(a_file_is_no_cache)
 	check_refused("/proc/nope", "No such file or directory");
 }
 
+/* Without a worker nothing can be found, so that no folder is made. */
+TEST(a_missing_worker_leaves_no_cache)
+{
+	const char *was = getenv("HONE_WORKER");
+	char *worker = was ? strdup(was) : NULL;
+	setenv("HONE_WORKER", "/no/such", 1);
+	CHECK_RUN(1, "tune %s --budget 2s --threads 1 --cache %s", steering(), in_dir("vain/cache"));
+	CHECK_SAYS(cli_err, "no hone-worker at /no/such; install it there, or set HONE_WORKER to its path");
+	CHECK(access(in_dir("vain"), F_OK) < 0);
+	if (worker)
+		setenv("HONE_WORKER", worker, 1);
+	else
+		unsetenv("HONE_WORKER");
+	free(worker);
+}
+
 /* Lets another user read the model, and write what redirect() needs. */
 static void open_to_nobody(void)
 {

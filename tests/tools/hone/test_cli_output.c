@@ -267,7 +267,7 @@ TEST(compile_replaces_its_own_files)
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
 	for (int i = 0; i < 3; i++) {
-		const char *const path[] = {in_dir("own")};
+		const char *const path[] = {in_dir(i ? "own" : "bundle")};
 		char words[1024];
 		fill_words(options[i], "D", path, words);
 		for (int k = 0; k < 2; k++)

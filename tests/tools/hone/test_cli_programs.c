@@ -323,6 +323,15 @@ TEST(honed_says_where_it_works)
 	CHECK_SAYS(cli_err, want);
 	CHECK(program("honed", "--check --config %s/conf", at) == 0);
 	CHECK(!strstr(cli_err, "warning"));
+	CHECK(program("honed", "--check %s/conf", at) == 2);
+	CHECK_SAYS(cli_err, "/conf'; a configuration is given by --config (see honed --help)");
+	CHECK(program("honed", "--check no-such-file") == 2);
+	CHECK_SAYS(cli_err, "unexpected argument 'no-such-file' (see honed --help)");
+	snprintf(want, sizeof want, "%s/folder", at);
+	const char folder[] = "[model m]\npath = /tmp\n";
+	CHECK_OK(file_write(want, folder, sizeof folder - 1));
+	CHECK(program("honed", "--check --config %s/folder", at) == 1);
+	CHECK_SAYS(cli_out, "model m: /tmp: a folder; name the file of a model");
 	/* hone says which socket it tried. */
 	CHECK(program("hone", "status --cache %s --socket %s/run/honed.sock", in_dir("cache"), at) == 0);
 	for (char *p = cli_out; (p = strchr(p, '\n')) != NULL;)

@@ -310,7 +310,7 @@ TEST(an_unmeasured_network_says_why)
 		int saved = dup(1), to = memfd_create("lines", 0);
 		if (saved < 0 || to < 0 || dup2(to, 1) != 1)
 			abort();
-		tune_table(&r, false);
+		tune_table(&r, NULL, false);
 		fflush(stdout);
 		dup2(saved, 1);
 		ssize_t n = pread(to, first, sizeof first - 1, 0);
@@ -319,6 +319,51 @@ TEST(an_unmeasured_network_says_why)
 		close(saved);
 		CHECK(test_count(first, "before us -: the network was not measured before the search: ") ==
 		      (i == 2));
+	}
+}
+
+/* Kernels whose times do not add up to that of the network are said to, once, where all of them have a time.
+ */
+TEST(a_box_says_if_its_times_do_not_add_up)
+{
+	static const struct {
+		double before_ms, after_ms;
+		int64_t before_ns, after_ns, alone_ns;
+		const char *says;
+	} cases[] = {
+	    {1, 1, 500000, 500000, 500000, NULL},
+	    {9, 1, 500000, 500000, 500000, NULL},
+	    {1, 3, 500000, 500000, 500000, "add up to 1.000 ms, but the whole network takes 3.000 ms"},
+	    {2, 0, 500000, 0, 500000, "add up to 1.000 ms, but the whole network takes 2.000 ms"},
+	    {0, 3, 500000, 0, 500000, NULL},
+	    {0, 0, 0, 0, 500000, NULL},
+	};
+	setenv("COLUMNS", "500", 1);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct tune_kernel k[2];
+		for (int j = 0; j < 2; j++)
+			k[j] = (struct tune_kernel){.name = "a",
+						    .label = "conv",
+						    .before_ns = cases[i].before_ns,
+						    .after_ns = cases[i].after_ns,
+						    .alone_ns = cases[i].alone_ns};
+		const struct tune_report r = {.before_ms = cases[i].before_ms,
+					      .after_ms = cases[i].after_ms,
+					      .nkernels = 2,
+					      .kernel = k};
+		fflush(stdout);
+		int saved = dup(1), to = memfd_create("lines", 0);
+		if (saved < 0 || to < 0 || dup2(to, 1) != 1)
+			abort();
+		tune_table(&r, NULL, false);
+		fflush(stdout);
+		dup2(saved, 1);
+		ssize_t n = pread(to, first, sizeof first - 1, 0);
+		first[n > 0 ? n : 0] = 0;
+		close(to);
+		close(saved);
+		CHECK(test_count(first, "add up to") == (cases[i].says != NULL));
+		CHECK(!cases[i].says || test_count(first, cases[i].says) == 1);
 	}
 }
 
