@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Another board's programs under QEMU's emulation of single programs: board.sh BUILD [--all]. BUILD is what `make BOARD=...` made.
 # The emulator is told which processor it is (QEMU_CPU) and stops a program at an instruction that this processor does not have, so
-# that code made for a better one does not pass. It says nothing of time. --all: every network of the data folder on the processors
-# with the most and the least instructions, every third on the other one, those of nets/ on one, and every test that was built; without
-# it a few. BOARD_S: seconds after which no check begins (each left out is a line "skip:"); 180, with --all 3000. BOARD_JOBS: how many
-# parts (board_part.sh) run at once; 1, with --all one for each processor of this machine. SEEDS and HONE_TEST_SHARE (tests/lib/test.h):
-# generated cases of a test. BOARD_BOX: the boxes of tuning. TEST_TIMES: prints how long each check takes, and how much of a processor.
-# CASE: part of the checks' names.
+# that code made for a better one does not pass. It says nothing of time. --all: every network of the data folder on every processor
+# (those of nets/ on one), and every test that was built; without it a few. BOARD_S: seconds after which no check begins (each left
+# out is a line "skip:"); 180, with --all 3000. BOARD_JOBS: how many parts (board_part.sh) run at once; 1, with --all one for each
+# processor of this machine. SEEDS and HONE_TEST_SHARE (tests/lib/test.h): generated cases of a test. BOARD_BOX: the boxes of tuning.
+# TEST_TIMES: prints how long each check takes, and how much of a processor. CASE: part of the checks' names.
 build=$1 all=$2 start=$(date +%s)
 unset HONE_WORKER # hone starts the worker beside it, not that of this machine
 until=$((start + ${BOARD_S:-$([ -n "$all" ] && echo 3000 || echo 180)}))
@@ -78,21 +77,14 @@ else
 fi
 # What takes more than 25 s of an x86 server's processor.
 longest="yolox_nano_416 r3d_18 resnet50 test_job test_libhone_crowd test_share test_libhone ncnn_yolo-fastest-1.1 vit_tiny_patch16_224
-	cropfollow_nav resnet18 light_inception_v1 ncnn_googlenet test_taken test_recipe test_llvm_plan_bytes test_quantize_settle test_llvm_emit test_tried test_hostile test_crypto test_zoo
+	cropfollow_nav resnet18 light_inception_v1 ncnn_googlenet test_taken test_llvm_emit test_tried test_hostile test_crypto test_zoo
 	ncnn_shufflenet ncnn_mobilenet_ssd test_choices light_shufflenet test_llvm_fuse efficientnet_lite0 super_resolution_core
 	test_task_bounds test_signed test_llvm_kernels test_strategy test_trajectory test_device_name ncnn_mobilenet test_apart_search"
 parts() {
 	for cpu in $cpus; do echo "steering $cpu"; done
 	for n in $rounded; do echo "rounded $n"; done
 	[ $arch != arm64 ] || [ -z "$rounded" ] || echo "sums $rounded"
-	at=0
-	for n in $nets; do
-		at=$((at + 1))
-		for cpu in $cpus; do
-			case $cpu in "$least" | "$most") ;; *) [ -z "$all" ] || [ $((at % 3)) = 0 ] || continue ;; esac
-			echo "model $n $cpu"
-		done
-	done
+	for n in $nets; do for cpu in $cpus; do echo "model $n $cpu"; done; done
 	[ ! -x "$dir/fill" ] || (cd "$HONE_DATA/nets" && ls -d -- */weights.fill | sed 's,^,standard ,; s,/.*,,')
 	for t in "$build"/tests/test_*; do
 		case $t in *.o | *.d) continue ;; */test_halves) [ $arch != arm64 ] || [ -z "$rounded" ] || continue ;; esac
