@@ -55,7 +55,7 @@ struct exact_sets {
 	uint64_t piece[WORLD_PIECES], readers[EXACT_VALUES];
 };
 
-static inline struct exact_sets exact_sets(const struct world *w)
+static inline struct exact_sets exact_sets(const struct placement_world *w)
 {
 	struct exact_sets x;
 	memset(&x, 0, sizeof x);
@@ -68,7 +68,7 @@ static inline struct exact_sets exact_sets(const struct world *w)
 	return x;
 }
 
-static inline void exact_need(const struct world *w, struct exact_state *s, struct placement_port x)
+static inline void exact_need(const struct placement_world *w, struct exact_state *s, struct placement_port x)
 {
 	int from = s->format[x.value];
 	if (from == x.format || s->there[x.value] >> x.format & 1)
@@ -77,15 +77,15 @@ static inline void exact_need(const struct world *w, struct exact_state *s, stru
 	s->ns += from < 0 ? INFINITY : w->move[x.value][from][x.format];
 }
 
-static inline void exact_outputs(const struct world *w, struct exact_state *s, int value)
+static inline void exact_outputs(const struct placement_world *w, struct exact_state *s, int value)
 {
 	for (int i = 0; i < w->p.noutputs; i++)
 		if (w->output[i].value == value)
 			exact_need(w, s, w->output[i]);
 }
 
-static inline void exact_apply(const struct world *w, const struct exact_sets *sets, struct exact_state *s,
-			       int piece)
+static inline void exact_apply(const struct placement_world *w, const struct exact_sets *sets,
+			       struct exact_state *s, int piece)
 {
 	const struct placement_piece *x = &w->piece[piece];
 	s->covered |= sets->piece[piece];
@@ -112,7 +112,7 @@ static inline void exact_apply(const struct world *w, const struct exact_sets *s
 }
 
 /* INFINITY: there is no legal placement. */
-static inline double exact_alone(const struct world *w)
+static inline double exact_alone(const struct placement_world *w)
 {
 	struct exact_bucket *b = calloc((size_t)w->p.nops + 1, sizeof *b);
 	static struct exact_sets sets;

@@ -11,7 +11,7 @@
 
 enum { WORLD_OPS = 256, WORLD_VALUES = 640, WORLD_PIECES = 4096, WORLD_FORMATS = 8, WORLD_LIST = 16 };
 
-struct world {
+struct placement_world {
 	struct placement_problem p;
 	int nbackends_used;
 	struct placement_op op[WORLD_OPS];
@@ -37,7 +37,7 @@ struct world_shape {
 
 static inline double world_move(void *moves, int value, int from, int to)
 {
-	struct world *w = moves;
+	struct placement_world *w = moves;
 	return w->move[value][from][to];
 }
 
@@ -51,7 +51,7 @@ static inline double world_ns(struct rng *r, int most)
 	return (double)(1 + rng_below(r, (uint32_t)most));
 }
 
-static inline void world_graph(struct world *w, struct rng *r, const struct world_shape *s)
+static inline void world_graph(struct placement_world *w, struct rng *r, const struct world_shape *s)
 {
 	int nvalues = 0, readers[WORLD_VALUES] = {0};
 	int ninputs = 1 + (int)rng_below(r, 2);
@@ -108,7 +108,7 @@ static inline bool in_set(const int *set, int n, int x)
 }
 
 /* May these operators be a piece? */
-static inline bool world_convex(const struct world *w, const int *op, int n, bool simple)
+static inline bool world_convex(const struct placement_world *w, const int *op, int n, bool simple)
 {
 	int first = op[0];
 	for (int i = 1; i < n; i++)
@@ -127,8 +127,8 @@ static inline bool world_convex(const struct world *w, const int *op, int n, boo
 	return true;
 }
 
-static inline void world_piece(struct world *w, struct rng *r, const struct world_shape *s, const int *op,
-			       int n, int backend)
+static inline void world_piece(struct placement_world *w, struct rng *r, const struct world_shape *s,
+			       const int *op, int n, int backend)
 {
 	int at = w->p.npieces, most = s->ndevices;
 	struct placement_piece *x = &w->piece[at];
@@ -169,7 +169,8 @@ static inline void world_piece(struct world *w, struct rng *r, const struct worl
 }
 
 /* Up to most_pattern operators: a chain of readers, or any. */
-static inline int world_pattern(const struct world *w, struct rng *r, const struct world_shape *s, int *op)
+static inline int world_pattern(const struct placement_world *w, struct rng *r, const struct world_shape *s,
+				int *op)
 {
 	int n = 1, size = 2 + (int)rng_below(r, (uint32_t)(s->most_pattern - 1));
 	op[0] = (int)rng_below(r, (uint32_t)w->p.nops);
@@ -196,7 +197,7 @@ static inline int world_pattern(const struct world *w, struct rng *r, const stru
 }
 
 /* Fills *w, which is zero. */
-static inline void world_make(struct world *w, uint64_t seed, const struct world_shape *s)
+static inline void world_make(struct placement_world *w, uint64_t seed, const struct world_shape *s)
 {
 	struct rng r;
 	rng_seed(&r, seed);
@@ -237,7 +238,7 @@ static inline void world_make(struct world *w, uint64_t seed, const struct world
 
 /* ---- naive costs ---- */
 
-static inline int piece_of(const struct world *w, const int *set, int n, int op)
+static inline int piece_of(const struct placement_world *w, const int *set, int n, int op)
 {
 	for (int i = 0; i < n; i++)
 		if (in_set(w->piece[set[i]].op, w->piece[set[i]].nops, op))
@@ -245,7 +246,7 @@ static inline int piece_of(const struct world *w, const int *set, int n, int op)
 	return -1;
 }
 
-static inline int format_of(const struct world *w, const int *set, int n, int value)
+static inline int format_of(const struct placement_world *w, const int *set, int n, int value)
 {
 	for (int i = 0; i < w->p.ninputs; i++)
 		if (w->input[i].value == value)
@@ -257,7 +258,7 @@ static inline int format_of(const struct world *w, const int *set, int n, int va
 	return -1;
 }
 
-static inline bool covers_once(const struct world *w, const int *set, int n)
+static inline bool covers_once(const struct placement_world *w, const int *set, int n)
 {
 	int count[WORLD_OPS] = {0};
 	for (int i = 0; i < n; i++)
@@ -270,7 +271,7 @@ static inline bool covers_once(const struct world *w, const int *set, int n)
 }
 
 /* Does piece i of the set read what piece k writes? */
-static inline bool waits_for(const struct world *w, const int *set, int n, int i, int k)
+static inline bool waits_for(const struct placement_world *w, const int *set, int n, int i, int k)
 {
 	for (int j = 0; j < w->piece[set[i]].nreads; j++) {
 		int writer = w->writer[w->read[set[i]][j].value];
@@ -280,7 +281,7 @@ static inline bool waits_for(const struct world *w, const int *set, int n, int i
 	return false;
 }
 
-static inline bool can_run(const struct world *w, const int *set, int n)
+static inline bool can_run(const struct placement_world *w, const int *set, int n)
 {
 	bool done[WORLD_OPS] = {0};
 	for (int round = 0, left = n; left; round++) {
@@ -298,7 +299,7 @@ static inline bool can_run(const struct world *w, const int *set, int n)
 }
 
 /* Cost (a); INFINITY: not legal. */
-static inline double naive_alone(const struct world *w, const int *set, int n)
+static inline double naive_alone(const struct placement_world *w, const int *set, int n)
 {
 	static bool moved[WORLD_VALUES][WORLD_FORMATS];
 	memset(moved, 0, sizeof moved);
@@ -323,7 +324,7 @@ static inline double naive_alone(const struct world *w, const int *set, int n)
 }
 
 /* Longest way from piece i to the end. */
-static inline double naive_path(const struct world *w, const int *set, int n, int i, double *known)
+static inline double naive_path(const struct placement_world *w, const int *set, int n, int i, double *known)
 {
 	if (known[i] >= 0)
 		return known[i];
@@ -350,7 +351,7 @@ struct naive_time {
 	double lane[PLACEMENT_DEVICES + 1], there[WORLD_VALUES][WORLD_FORMATS]; /* -1: not there */
 };
 
-static inline double naive_have(const struct world *w, const int *set, int n, struct naive_time *t,
+static inline double naive_have(const struct placement_world *w, const int *set, int n, struct naive_time *t,
 				struct placement_port x)
 {
 	int from = format_of(w, set, n, x.value);
@@ -364,7 +365,8 @@ static inline double naive_have(const struct world *w, const int *set, int n, st
 }
 
 /* When piece i would start; *t as it is then. */
-static inline double naive_start(const struct world *w, const int *set, int n, struct naive_time *t, int i)
+static inline double naive_start(const struct placement_world *w, const int *set, int n, struct naive_time *t,
+				 int i)
 {
 	double start = 0;
 	for (int k = 0; k < w->piece[set[i]].nreads; k++)
@@ -372,7 +374,7 @@ static inline double naive_start(const struct world *w, const int *set, int n, s
 	return fmax(start, t->lane[w->piece[set[i]].device]);
 }
 
-static inline double naive_schedule(const struct world *w, const int *set, int n, bool by_path)
+static inline double naive_schedule(const struct placement_world *w, const int *set, int n, bool by_path)
 {
 	static struct naive_time t, trial;
 	double path[WORLD_OPS], end = 0;
@@ -426,7 +428,7 @@ static inline double naive_schedule(const struct world *w, const int *set, int n
 }
 
 /* Cost (b) of a legal placement. */
-static inline double naive_overlap(const struct world *w, const int *set, int n)
+static inline double naive_overlap(const struct placement_world *w, const int *set, int n)
 {
 	return fmin(naive_schedule(w, set, n, false), naive_schedule(w, set, n, true));
 }

@@ -6,9 +6,9 @@
 #include "tests/lib/placement_exact.h"
 #include "tests/lib/test.h"
 
-static struct world *world_new(uint64_t seed, const struct world_shape *s)
+static struct placement_world *world_new(uint64_t seed, const struct world_shape *s)
 {
-	static struct world w;
+	static struct placement_world w;
 	memset(&w, 0, sizeof w);
 	world_make(&w, seed, s);
 	return &w;
@@ -21,7 +21,7 @@ struct truth {
 	double alone, overlap, single[PLACEMENT_BACKENDS]; /* INFINITY: none */
 };
 
-static int foreign_ops(const struct world *w, const int *set, int n, int backend)
+static int foreign_ops(const struct placement_world *w, const int *set, int n, int backend)
 {
 	int sum = 0;
 	for (int i = 0; i < n; i++)
@@ -29,7 +29,7 @@ static int foreign_ops(const struct world *w, const int *set, int n, int backend
 	return sum;
 }
 
-static void find_truth(const struct world *w, struct truth *t)
+static void find_truth(const struct placement_world *w, struct truth *t)
 {
 	int fewest[PLACEMENT_BACKENDS];
 	*t = (struct truth){.alone = INFINITY, .overlap = INFINITY};
@@ -137,7 +137,7 @@ static bool differ(double a, double b)
 }
 
 /* The costs that the answer states are those of its pieces, which can run in the order given. */
-static void check_answer(const struct world *w, const struct placement *x, bool overlap)
+static void check_answer(const struct placement_world *w, const struct placement *x, bool overlap)
 {
 	double alone = naive_alone(w, x->piece, x->n);
 	CHECK(!differ(alone, x->alone_ns) && !isinf(alone));
@@ -148,7 +148,7 @@ static void check_answer(const struct world *w, const struct placement *x, bool 
 			CHECK(!waits_for(w, x->piece, x->n, i, k));
 }
 
-static void check_small(const struct world *w, const struct truth *t, bool overlap, uint64_t seed)
+static void check_small(const struct placement_world *w, const struct truth *t, bool overlap, uint64_t seed)
 {
 	struct arena a = {0};
 	struct placement_search s = {.overlap = overlap, .seed = seed};
@@ -167,7 +167,7 @@ static void check_small(const struct world *w, const struct truth *t, bool overl
 	arena_free(&a);
 }
 
-static void check_singles(const struct world *w, const struct truth *t)
+static void check_singles(const struct placement_world *w, const struct truth *t)
 {
 	struct arena a = {0};
 	for (int b = 0; b < w->p.nbackends; b++) {
@@ -189,7 +189,7 @@ TEST(equals_all_subsets)
 	int legal = 0, none = 0;
 	for (int i = 0; i < 4000; i += test_share()) {
 		struct truth t;
-		const struct world *w = world_new((uint64_t)i, &small_shapes[i % SMALL_SHAPES]);
+		const struct placement_world *w = world_new((uint64_t)i, &small_shapes[i % SMALL_SHAPES]);
 		find_truth(w, &t);
 		check_small(w, &t, false, (uint64_t)i);
 		check_small(w, &t, true, (uint64_t)i);
@@ -251,7 +251,7 @@ TEST(larger_within_2_percent)
 		struct world_shape shape = large_shapes[i % LARGE_SHAPES];
 		shape.nops = 20 + i % 41;
 		shape.simple = true;
-		const struct world *w = world_new((uint64_t)i + 100000, &shape);
+		const struct placement_world *w = world_new((uint64_t)i + 100000, &shape);
 		double best = exact_alone(w);
 		struct arena a = {0};
 		struct placement x;
@@ -310,7 +310,7 @@ static const struct world_shape wide_shapes[] = {
 enum { WIDE_SHAPES = sizeof wide_shapes / sizeof *wide_shapes, WIDER_CASES = 30 };
 
 /* The least cost (a) that many more states find. */
-static double wider_beam(const struct world *w, struct arena *a)
+static double wider_beam(const struct placement_world *w, struct arena *a)
 {
 	struct placement_search s = {0};
 	struct place_dp how = {.beam = 20 * PLACEMENT_BEAM, .most_ns = INFINITY, .s = &s};
@@ -327,7 +327,8 @@ TEST(never_worse_than_a_single_back_end)
 {
 	int differ_by_seed = 0, better = 0;
 	for (int i = 0; i < 90; i += test_share()) {
-		const struct world *w = world_new((uint64_t)i + 7000, &wide_shapes[i % WIDE_SHAPES]);
+		const struct placement_world *w =
+		    world_new((uint64_t)i + 7000, &wide_shapes[i % WIDE_SHAPES]);
 		struct placement_search s = {.overlap = i / WIDE_SHAPES % 2, .seed = 5, .evals = 300};
 		struct arena a = {0};
 		struct placement x, again, other, single;
@@ -365,7 +366,8 @@ TEST(evolution_finds_the_best)
 	int cases = 0, best = 0;
 	for (int i = 0; i < 500; i += test_share()) {
 		struct truth t;
-		const struct world *w = world_new((uint64_t)i + 30000, &small_shapes[i % SMALL_SHAPES]);
+		const struct placement_world *w =
+		    world_new((uint64_t)i + 30000, &small_shapes[i % SMALL_SHAPES]);
 		find_truth(w, &t);
 		struct arena a = {0};
 		struct placement_search s = {.overlap = true, .seed = (uint64_t)i};
@@ -396,7 +398,7 @@ TEST(evolution_finds_the_best)
 
 /* A network whose pieces slow each other down: a hidden factor per pair of neighbours' back ends. */
 struct hidden {
-	const struct world *w;
+	const struct placement_world *w;
 	int calls, stop_at, fail_with;
 	double least;
 	bool nan;
@@ -421,7 +423,8 @@ static int measure_hidden(void *user, const struct placement *x, double *ns)
 TEST(measured_networks)
 {
 	for (int i = 0; i < 30; i += test_share()) {
-		const struct world *w = world_new((uint64_t)i + 9000, &wide_shapes[i % WIDE_SHAPES]);
+		const struct placement_world *w =
+		    world_new((uint64_t)i + 9000, &wide_shapes[i % WIDE_SHAPES]);
 		struct hidden h = {.w = w, .least = INFINITY};
 		struct placement_search s = {.seed = 3, .evals = 40, .measure = measure_hidden, .user = &h};
 		struct arena a = {0};
@@ -452,7 +455,7 @@ TEST(few_placements_are_all_measured)
 	int cases = 0;
 	for (int i = 0; i < 300; i += test_share()) {
 		struct truth t;
-		struct world *w = world_new((uint64_t)i + 50000, &small_shapes[i % SMALL_SHAPES]);
+		struct placement_world *w = world_new((uint64_t)i + 50000, &small_shapes[i % SMALL_SHAPES]);
 		find_truth(w, &t);
 		struct hidden h = {.w = w, .least = INFINITY};
 		struct placement_search s = {.evals = 100, .measure = measure_hidden, .user = &h};
@@ -477,7 +480,7 @@ static bool over_after(void *user)
 
 TEST(ends_early)
 {
-	const struct world *w = world_new(1, &wide_shapes[1]);
+	const struct placement_world *w = world_new(1, &wide_shapes[1]);
 	struct arena a = {0};
 	struct placement all, x;
 	struct placement_search s = {.overlap = true, .seed = 2};
@@ -497,10 +500,10 @@ TEST(ends_early)
 
 /* Operator 0 reads value 0 and writes 1; operators 1 and 2 read 1 and write 2 and 3; operator 3 reads both
  * and writes 4. Each has a piece on either of two back ends, devices and formats. */
-static struct world *diamond(void)
+static struct placement_world *diamond(void)
 {
 	static const int reads[4][2] = {{0}, {1}, {1}, {2, 3}}, nreads[] = {1, 1, 1, 2};
-	static struct world w;
+	static struct placement_world w;
 	memset(&w, 0, sizeof w);
 	w.p = (struct placement_problem){.nops = 4,
 					 .nvalues = 5,
@@ -550,7 +553,7 @@ static struct world *diamond(void)
 
 TEST(moves_and_overlap_by_hand)
 {
-	struct world *w = diamond();
+	struct placement_world *w = diamond();
 	struct arena a = {0};
 	struct placement x;
 	/* Operator 0 on back end 0, 1 and 2 on back end 1: value 1 moves once, for both. */
@@ -588,7 +591,7 @@ TEST(moves_and_overlap_by_hand)
 /* Two pieces, each of which reads what the other one writes. */
 TEST(pieces_that_wait_for_each_other)
 {
-	struct world *w = diamond();
+	struct placement_world *w = diamond();
 	struct arena a = {0};
 	struct placement x;
 	/* Operators 0 -> 1 and 2 -> 3, of which one piece has 0 and 3, another one 1 and 2. */
@@ -643,7 +646,7 @@ TEST(asks_until_the_answer_is_certain)
 	int asked = 0, hidden = 0, certain = 0;
 	for (int i = 0; i < 600; i += test_share()) {
 		struct truth t;
-		struct world *w = world_new((uint64_t)i + 70000, &small_shapes[i % SMALL_SHAPES]);
+		struct placement_world *w = world_new((uint64_t)i + 70000, &small_shapes[i % SMALL_SHAPES]);
 		double ns[WORLD_PIECES], price[WORLD_PIECES];
 		struct placement_search s = {.overlap = i % 3 == 0};
 		struct arena a = {0};
@@ -686,7 +689,7 @@ TEST(asks_until_the_answer_is_certain)
 
 TEST(asks_for_most_gain_per_cost)
 {
-	struct world *w = diamond();
+	struct placement_world *w = diamond();
 	struct arena a = {0};
 	struct placement_ask ask;
 	double price[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -722,7 +725,7 @@ TEST(share_of_a_box)
 
 /* ---- hostile problems ---- */
 
-static void check_refused(const struct world *w, int code, const char *part)
+static void check_refused(const struct placement_world *w, int code, const char *part)
 {
 	struct arena a = {0};
 	struct placement x;
@@ -737,7 +740,7 @@ static void check_refused(const struct world *w, int code, const char *part)
 /* Changes a diamond, and demands that it is refused with this text. */
 #define REFUSED(code, part, ...)                                                                             \
 	do {                                                                                                 \
-		struct world *w = diamond();                                                                 \
+		struct placement_world *w = diamond();                                                       \
 		__VA_ARGS__;                                                                                 \
 		check_refused(w, code, part);                                                                \
 	} while (0)
@@ -787,7 +790,7 @@ TEST(hostile_problems)
 	/* Operators 0 and 3 as one, with 1 and 2 between them. */
 	REFUSED(E_USAGE, "cannot run as one", w->piece[6].nops = 2; w->ops[6][1] = 0; w->piece[6].nreads = 3;
 		w->read[6][2].value = 0);
-	struct world *w = diamond();
+	struct placement_world *w = diamond();
 	struct arena a = {0};
 	struct placement x;
 	CHECK_FAILS(placement_single(&w->p, 2, &(struct placement_search){0}, &a, &x), E_USAGE,
@@ -805,7 +808,7 @@ static double hostile_ns(struct rng *r)
 	return some[rng_below(r, sizeof some / sizeof *some)];
 }
 
-static void damage(struct world *w, struct rng *r)
+static void damage(struct placement_world *w, struct rng *r)
 {
 	int op = (int)rng_below(r, (uint32_t)w->p.nops), piece = (int)rng_below(r, (uint32_t)w->p.npieces);
 	int numbers[] = {-1, 0, 1, 2, 3, 5, 1 << 30, INT32_MIN}, any = numbers[rng_below(r, 8)];
@@ -854,7 +857,7 @@ TEST(damaged_problems)
 	struct rng r;
 	rng_seed(&r, 11);
 	for (int i = 0; i < 6000; i += test_share()) {
-		struct world *w = world_new((uint64_t)i, &small_shapes[i % SMALL_SHAPES]);
+		struct placement_world *w = world_new((uint64_t)i, &small_shapes[i % SMALL_SHAPES]);
 		struct arena a = {0};
 		struct placement x;
 		struct placement_ask ask;
