@@ -85,6 +85,9 @@ fi
 for std in c89 c99 c11; do
 	check "hone.h in $std" ${CC:-cc} -std=$std $warn -Wstrict-prototypes $flags -o "$dir/classify" "$ex/classify.c" $libs
 done
+for std in c99 c11; do
+	check "hone_backend.h in $std" ${CC:-cc} -std=$std $warn -Wstrict-prototypes -shared -fPIC $flags -o "$dir/backend.so" "$ex/backend.c" -lm
+done
 if command -v c++ >/dev/null; then
 	for std in c++11 c++17 c++20; do
 		check "hone.hpp in $std" c++ -std=$std $warn $flags -o "$dir/stream" "$ex/stream.cpp" $libs -pthread
