@@ -77,7 +77,7 @@ struct local {
 int built_open(const struct local *l, struct exercise *x, struct local_object *o, const struct manifest *m,
 	       struct local_built **out) MUST_CHECK;
 void built_close(struct local_built *b);
-/* Flushes constants out of the caches; false: this CPU cannot. */
+/* Flushes constants out of the caches; false: this CPU cannot, or a library has packed them elsewhere. */
 bool built_chill(const struct local_built *b);
 void built_touch_inputs(const struct local_built *b, struct pool *pool);
 /* Runs all entries once, in the pool or (NULL) in this thread. Not of a device with memory of its own. */

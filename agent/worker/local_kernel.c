@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/worker/local.h"
 #include "platform/machine/evict.h"
+#include "platform/run/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,7 @@ void built_close(struct local_built *b)
 
 bool built_chill(const struct local_built *b)
 {
-	bool done = true;
+	bool done = !foreign_is(b->object->bytes, b->object->n);
 	for (int i = 0; i < b->m.nbufs; i++)
 		if (b->const_bytes[i])
 			done = evict_range(b->bufs[i], b->const_bytes[i]) && done;

@@ -3,6 +3,7 @@
  * wrong, scratch for some work items at a time, and drivers whose calls fail. Past 800 lines because all of
  * them go through the one device that fails as it is told. */
 #include "agent/worker/local.h"
+#include "platform/run/foreign.h"
 #include "kernels/loops/code.h"
 #include "tests/lib/cands.h"
 #include "tests/lib/fake_nvml.h"
@@ -875,6 +876,19 @@ TEST(what_it_refuses)
 	CHECK_FAILS(runner_local(&dev_opencl, 0, &emit_opencl, &target, 2, true, &r), E_USAGE, "needs 1");
 	CHECK_FAILS(runner_local(&dev_opencl, 999, &emit_opencl, &target, 1, true, &r), E_NOTFOUND,
 		    "no OpenCL device 999");
+}
+
+/* A library keeps constants in a form of its own, at addresses that nobody knows: all caches are swept. */
+TEST(what_a_library_packed_cannot_be_flushed_by_address)
+{
+	static char library[] = FOREIGN_MAGIC "word x/1@0\n",
+		    machine[] = "\177ELF of a kernel without constants";
+	struct local_object o = {.bytes = library, .n = sizeof library};
+	const struct local_built b = {.object = &o};
+	CHECK(!built_chill(&b));
+	o.bytes = machine;
+	o.n = sizeof machine;
+	CHECK(built_chill(&b));
 }
 
 TEST_MAIN
