@@ -77,7 +77,7 @@ static int serves(const struct rec *r)
 {
 	struct arena a = {0};
 	struct kernel_source src;
-	struct code code;
+	struct code code = {.own = false};
 	enum kernel_origin origin;
 	CHECK_OK(cache_source(cache, &target, r->threads, r->level, REC_BEST, &src));
 	int rc = src.find(src.ctx, NULL, r->task_text, &a, &code, &origin);

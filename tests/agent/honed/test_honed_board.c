@@ -528,6 +528,8 @@ TEST(boxes)
 			test_bad = 1;
 		}
 	}
+	snprintf(cmd, sizeof cmd, "rm -r %s", in_folder("boxes/cache"));
+	CHECK(system(cmd) == 0);
 }
 
 /* A stand-in for hone that says this as its list of devices. */

@@ -70,7 +70,7 @@ TEST(binds_shapes)
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "rank 3");
 	b = (struct import_bind){"n", "four"};
 	small_model(&k);
-	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "not a number");
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "write a number from 1 to 2147483647");
 	b = (struct import_bind){"x", "5x4"};
 	small_model(&k);
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE,
