@@ -484,7 +484,7 @@ TEST(next_names_a_model_that_is_known)
 			if (gone || i == 3) { /* the records are of other models than the zoo's */
 				CHECK(!strstr(cli_err, "Next: "));
 				CHECK_SAYS(cli_err, i == 3 ? "` tunes a model of your own\n"
-							   : "` runs a model with the kernels of the cache");
+							   : "` runs a model with the kernels of this cache");
 				continue;
 			}
 			CHECK_SAYS(next_words_of(), model);
