@@ -5,8 +5,8 @@
  *   exact  no algorithm that changes the set of multiplications (Winograd)
  *   fp32   any algorithm, in f32: the default
  *   w16    weights, also transformed ones, may be stored as f16; sums stay in f32
- *   half   products of 16-bit floats, summed in f32: of bf16, where the target multiplies it; or of f32 that
- *          an NVIDIA GPU rounds to TF32, which has 3 bits more than bf16; all else is as at w16
+ *   half   products of 16-bit floats, summed in f32: of bf16, where the target multiplies it. Or products of
+ *          f32 that an NVIDIA GPU rounds to TF32, which has 3 bits more than bf16. All else is as at w16
  *   half-sum  where the target adds f16, weights and inputs of products may be rounded to f16, and sums
  *          of up to 72 products may be made in f16, which are then added in f32; values beyond 65504 become
  *          infinite there. All else, and all on other targets, is as at half

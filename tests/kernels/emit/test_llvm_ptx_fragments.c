@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fragments: PTX run on the host against plain sums, in random products of matrices: exact for bytes, near
- * for floats; texts that lack a barrier, a wait or a conversion to TF32, which must be found; targets without
- * them, which are refused. SEED=n runs one program, SEEDS=n changes their number. With PTX_DIR=D texts are
- * written to D/sm_87/N.ptx. */
+ * for floats; texts that lack a barrier or a conversion to TF32, which must be found (test_llvm_ptx_threads.c
+ * leaves out waits); targets without them, which are refused. SEED=n runs one program, SEEDS=n changes their
+ * number. With PTX_DIR=D texts are written to D/sm_87/N.ptx. */
 #include "kernels/emit/emit.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
