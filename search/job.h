@@ -65,9 +65,6 @@ struct job_task {
 
 enum { JOB_LIES = 3 };
 
-/* The part of a box of so many ns that offers may take: a tenth, but three tenths of one of under 20 s. */
-int64_t job_offer_ns(int64_t box_ns);
-
 /* Whether the trials of earlier boxes and jobs are of more than the default and the incumbent. */
 bool job_had_turn(const struct job_task *t);
 
@@ -137,7 +134,7 @@ struct job_limits {
 	const int64_t *held_ns;         /* time before deadline_ns that the caller holds back; its sink may
 					   change it while the job runs; may be NULL */
 	const int64_t *missing_held_ns; /* the same before missing_by_ns */
-	int64_t offer_ns;               /* what trying offers may take (job_offer_ns of the box) */
+	int64_t offer_ns;               /* what trying offers may take */
 	bool defaults_only;             /* only the default and the incumbent of every task, no search */
 	bool quick;                     /* end the search when gains dry up, even before the box is over */
 	double least;                   /* end it when no task promises more than this; 0: no limit */

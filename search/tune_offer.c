@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-int64_t job_offer_ns(int64_t box_ns)
-{
-	return box_ns >= 20 * NS_PER_S ? box_ns / 10 : box_ns / 10 * 3;
-}
-
 bool tune_is_offer(const struct tune *t, const char *cand)
 {
 	for (int i = 0; i < t->task->noffers; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a cache held when honed last looked. honed keeps an inventory between its starts, so that it notices a
- * cache that was removed, emptied, damaged or replaced meanwhile: what it knows of its models is then no
- * longer true.
+/* The inventory of a cache: what was in it when honed last looked. honed keeps it between its starts, so that
+ * it notices a cache that was removed, emptied, damaged or replaced meanwhile: what it knows of its models is
+ * then no longer true.
  *
  * It counts the records of all layers that kernels need: best and default records, choices and recipes; and
  * the kernels' code. Nothing is kept of hints, histories and trials, which come and go. `some` names a few of

@@ -36,7 +36,7 @@ int store_refuse(const char *dir) MUST_CHECK;
 /* The first work makes dir; nothing is read or locked before. If dir may not be written, or store_refuse
  * refuses it, commits fail. */
 int store_open(const char *dir, int64_t cap_bytes, struct store **out) MUST_CHECK;
-/* What the cache has to hold when it is first opened; call it before the first work. */
+/* Sets the inventory that the cache must have when it is first opened; call it before the first work. */
 void store_expect(struct store *s, const struct inventory *holds);
 /* Closes the store at once; waiting puts that are not being written are lost. */
 void store_abandon(struct store *s);

@@ -77,7 +77,7 @@ struct marks {
 	/* Bytes written to flash on a day (UTC, since 1970), so that a limit of a day outlives a restart;
 	 * the code that writes the file sets the day. */
 	int64_t day, day_bytes;
-	/* What the cache held when they were written: they hold for a cache that has all of that. */
+	/* The cache as it was when they were written: they are true as long as it still has all of that. */
 	struct inventory cache;
 	int n;
 	struct mark_of {

@@ -362,7 +362,7 @@ bool models_settled(const struct honed *h);
 bool models_ready(const struct honed *h);
 bool model_ready(const struct honed *h, const struct kept_model *m);
 void marks_save(struct honed *h);
-/* What the cache holds now, which the marks are true of. */
+/* Notes the present inventory of the cache, for which the marks are true. */
 void marks_hold(struct honed *h, const struct inventory *holds);
 /* The cache lost records: nothing that is known of kernels and times is true any more, and every model is
  * tuned again. Of jobs under way, what they say of kernels is not believed either. ticket: of the commit that

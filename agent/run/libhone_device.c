@@ -82,7 +82,7 @@ const char *device_asked(const char *given)
 
 int device_choose(struct hone_handle *h, const char *name)
 {
-	foreign_find(open_libraries);
+	foreign_find(open_libraries); /* plans on the processor need it, too */
 	if (device_is_processor(name))
 		return E_OK;
 	if (!device_is_named(name)) /* others name no library to open */

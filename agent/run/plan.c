@@ -148,7 +148,7 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 
 enum way { REUSE, KEEP, TAKE, WHOLE, LEND };
 
-/* What a plan is built without. */
+/* Kernels that a plan must not use. */
 struct without {
 	bool textures, libraries;
 };

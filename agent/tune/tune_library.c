@@ -4,8 +4,7 @@
 
 #include "agent/worker/libraries.h"
 #include "platform/base/log.h"
-
-#include <string.h>
+#include "search/placement.h"
 
 int tune_libraries_open(struct session *s)
 {
@@ -14,8 +13,7 @@ int tune_libraries_open(struct session *s)
 	struct library_state *all = ARENA_ARRAY(s->a, struct library_state, LIBRARY_MOST);
 	int n = libraries_find(s->o->libraries, s->o->worker, all);
 	for (int i = 0; i < n; i++) {
-		bool named = strstr(s->o->libraries, all[i].name) != NULL;
-		if (!all[i].open && named)
+		if (!all[i].open && all[i].named)
 			return fail(
 			    E_NOTFOUND,
 			    "library %s cannot be opened: %s; install it, or leave it out of --library",
@@ -47,6 +45,6 @@ int tune_libraries_offer(struct session *s)
 
 int64_t tune_libraries_ns(const struct session *s)
 {
-	int64_t left = job_offer_ns(s->o->budget_ns) - s->report->spent.job.offer_ns;
+	int64_t left = placement_share_ns(s->o->budget_ns) - s->report->spent.job.offer_ns;
 	return left > 0 ? left : 0;
 }

@@ -46,14 +46,16 @@ static int not_known(const char *name)
 	return rc;
 }
 
-static int add(struct library_state out[LIBRARY_MOST], int n, const char *name)
+static int add(struct library_state out[LIBRARY_MOST], int n, const char *name, bool named)
 {
 	for (int i = 0; i < n; i++)
-		if (!strcmp(out[i].name, name))
+		if (!strcmp(out[i].name, name)) {
+			out[i].named |= named;
 			return n;
+		}
 	if (n == LIBRARY_MOST)
 		return fail(E_USAGE, "at most %d libraries can compete", LIBRARY_MOST);
-	out[n] = (struct library_state){.why = "the worker did not say"};
+	out[n] = (struct library_state){.named = named, .why = "the worker did not say"};
 	snprintf(out[n].name, sizeof out[n].name, "%s", name);
 	return n + 1;
 }
@@ -65,9 +67,9 @@ static int read_names(const char *names, struct library_state out[LIBRARY_MOST])
 	for (const char *at = names; n >= 0 && (at = next_name(at, name));) {
 		if (!strcmp(name, LIBRARIES_ALL))
 			for (const struct library *const *l = library_table; *l && n >= 0; l++)
-				n = add(out, n, (*l)->name);
+				n = add(out, n, (*l)->name, false);
 		else
-			n = is_known(name) || name[0] == '/' ? add(out, n, name) : not_known(name);
+			n = is_known(name) || name[0] == '/' ? add(out, n, name, true) : not_known(name);
 	}
 	return n ? n : fail(E_USAGE, "the list of libraries is empty");
 }

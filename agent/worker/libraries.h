@@ -14,6 +14,7 @@
 
 struct library_state {
 	char name[LIBRARY_FILE];
+	bool named; /* by itself, not by "all" */
 	bool open;
 	struct library_found found; /* if open */
 	char why[256];              /* if not */

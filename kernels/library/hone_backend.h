@@ -33,7 +33,7 @@ enum {
 	HONE_PRODUCT = 2
 };
 
-/* Where the elements of a tensor lie, in floats from its first element. Of a convolution's x, y and add:
+/* Addresses the elements of a tensor, in floats from its first element. Of a convolution's x, y and add:
  * element (n, c, h, w) is at n * stride[0] + (c / block) * stride[1] + c % block + h * stride[2] + w *
  * stride[3]. block is 1 (then stride[3] is 1 and stride[1] any number), or channels lie in blocks of so many
  * that are neighbours; the last block may be partly unused, and what lies there may be overwritten. Of a

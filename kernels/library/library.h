@@ -31,7 +31,7 @@ struct library {
 
 extern const struct library *const library_table[];
 
-/* What is known of a library without opening it. */
+/* Identifies a library for processes that do not open it. */
 struct library_found {
 	char word[LIBRARY_WORD];
 	char file[LIBRARY_FILE]; /* absolute path, or a name that the loader finds */
@@ -50,7 +50,7 @@ int library_cand(const struct task *t, const char *word, int threads, char cand[
  * and target. */
 int library_code(const struct task *t, const char *cand, struct arena *a, struct manifest *m,
 		 struct blob *object) MUST_CHECK;
-/* What platform/run/dev_cpu.c calls for such objects. */
+/* The functions by which platform/run/dev_cpu.c loads and runs such objects. */
 extern const struct foreign_code library_foreign;
 
 /* For back ends: y = min(max(y + bias + add, least), greatest). bias: it is still to be added. */

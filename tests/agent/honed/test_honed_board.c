@@ -487,28 +487,11 @@ static bool boxes_a_job(void)
 	return strstr(text_of("args"), "keep.onnx --cache ");
 }
 
-TEST(boxes)
+/* Every model of a cache that lacks what honed left there gets a new box. In the last two cases nothing can
+ * be kept there, so the next box tries it, too. */
+static void damage_caches(void)
 {
-	char conf[256], cmd[400];
-	hone();
-	end_honed(SIGTERM);
-	snprintf(conf, sizeof conf, "[model keep]\npath = %s/keep.onnx\nthreads = 1\n", at);
-	write_text(own("honed.conf"), conf);
-	write_text(in_folder("keep.onnx"), "x");
-	CHECK(boxes_a_job() && strstr(text_of("boxes/marks"), "unclean 0"));
-	/* There is nothing to do: no job starts, the cache is not opened, and no mark is written. */
-	struct stat before, after, was, is;
-	CHECK(stat(in_folder("boxes/cache"), &was) == 0 && stat(in_folder("boxes/marks"), &before) == 0);
-	CHECK(!boxes_a_job());
-	CHECK(stat(in_folder("boxes/cache"), &is) == 0 &&
-	      !memcmp(&is.st_mtim, &was.st_mtim, sizeof is.st_mtim));
-	CHECK(stat(in_folder("boxes/marks"), &after) == 0 && after.st_ino == before.st_ino);
-	/* A model file that changed gets a new box. */
-	write_text(in_folder("keep.onnx"), "xy");
-	CHECK(boxes_a_job());
-	CHECK(!boxes_a_job());
-	/* So does every model of a cache that lacks what honed left there. In the last two cases nothing can
-	 * be kept there, so the next box tries it, too. */
+	char cmd[400];
 	static const struct {
 		const char *how, *says;
 		bool again;
@@ -531,6 +514,29 @@ TEST(boxes)
 	}
 	snprintf(cmd, sizeof cmd, "rm -r %s", in_folder("boxes/cache"));
 	CHECK(system(cmd) == 0);
+}
+
+TEST(boxes)
+{
+	char conf[256];
+	hone();
+	end_honed(SIGTERM);
+	snprintf(conf, sizeof conf, "[model keep]\npath = %s/keep.onnx\nthreads = 1\n", at);
+	write_text(own("honed.conf"), conf);
+	write_text(in_folder("keep.onnx"), "x");
+	CHECK(boxes_a_job() && strstr(text_of("boxes/marks"), "unclean 0"));
+	/* There is nothing to do: no job starts, the cache is not opened, and no mark is written. */
+	struct stat before, after, was, is;
+	CHECK(stat(in_folder("boxes/cache"), &was) == 0 && stat(in_folder("boxes/marks"), &before) == 0);
+	CHECK(!boxes_a_job());
+	CHECK(stat(in_folder("boxes/cache"), &is) == 0 &&
+	      !memcmp(&is.st_mtim, &was.st_mtim, sizeof is.st_mtim));
+	CHECK(stat(in_folder("boxes/marks"), &after) == 0 && after.st_ino == before.st_ino);
+	/* A model file that changed gets a new box. */
+	write_text(in_folder("keep.onnx"), "xy");
+	CHECK(boxes_a_job());
+	CHECK(!boxes_a_job());
+	damage_caches();
 }
 
 /* A stand-in for hone that says this as its list of devices. */
