@@ -65,13 +65,9 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	if (lower(&c->t, cand, tg, &c->a, &l, &m) < 0 || loops_check(l) < 0)
 		return err_text();
 	int rc = emit_find("llvm")->emit(l, tg, &c->a, &object);
-	if (rc == E_SPILL) {
-		o->spilled++;
-		if (getenv("SHOW"))
-			printf("%s: %s\n", cand, err_text());
-		return NULL;
-	}
-	if (rc < 0 || dev->load(object.p, object.n, &code) < 0)
+	if (rc == E_SPILL && getenv("SHOW"))
+		printf("%s: %s\n", cand, err_text());
+	if ((rc < 0 && rc != E_SPILL) || dev->load(object.p, object.n, &code) < 0)
 		return err_text();
 	case_bind(c, &m, a, elems);
 	int out = -1;
@@ -85,7 +81,8 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	run_code(dev, code, &m, a);
 	fpu_restore(fpu);
 	dev->unload(code);
-	o->built++;
+	*(rc == E_SPILL ? &o->spilled : &o->built) +=
+	    1; /* code that spills is whole, and as right as other code */
 	o->winograd += strstr(cand, "winograd=") != NULL;
 	count_dots(l, o);
 	o->w16 += strstr(cand, "w16=1") != NULL;
@@ -149,8 +146,17 @@ static void one(uint64_t seed, const struct target *tg, enum level level, make_t
 	arena_free(&c.a);
 }
 
-/* o: for targets with up to 16 registers, and with more; of these at most one kernel in `spills` does. */
-static void many(uint64_t tasks, enum level level, make_text *make, int spills, struct outcome o[2])
+static bool has_dots(void)
+{
+	struct target tg;
+	return target_host(&tg) >= 0 &&
+	       (target_has(&tg, "+avx512vnni") || target_has(&tg, "+avxvnni") || target_has(&tg, "+dotprod"));
+}
+
+/* o: for targets with up to 16 registers, and with more; of these at most one kernel in `spills` does.
+ * emulated: stages of a task whose products take several instructions on this machine. */
+static void many(uint64_t tasks, enum level level, make_text *make, int spills, int emulated,
+		 struct outcome o[2])
 {
 	struct target tg[3];
 	const char *from = getenv("SEED"), *count = getenv("SEEDS");
@@ -169,17 +175,19 @@ static void many(uint64_t tasks, enum level level, make_text *make, int spills, 
 		printf("%s registers: %d kernels built (%d Winograd, %d with dot products), %d rejected for "
 		       "spills\n",
 		       i ? "more" : "16", o[i].built, o[i].winograd, o[i].dots, o[i].spilled);
-	/* With 16 registers every fifth random schedule spills; on a machine with only 16 that applies to all
-	 * targets. A few seeds say nothing of shares. */
+	/* With 16 registers every fifth random schedule spills, and every third stage whose products are
+	 * emulated; on a machine with only 16 that applies to all targets. A few seeds say nothing of shares.
+	 */
 	bool few = from || (count && n < 100);
-	CHECK(few || o[0].spilled <= o[0].built / 4);
+	double kept = emulated ? pow(2 / 3., emulated) : .8;
+	CHECK(few || o[0].built >= kept * (o[0].built + o[0].spilled));
 	CHECK(few || o[1].spilled <= o[1].built / spills);
 }
 
 TEST(emitted_is_interpreted)
 {
 	struct outcome o[2] = {{0}};
-	many(2000, LEVEL_FP32, case_text, 10, o);
+	many(2000, LEVEL_FP32, case_text, 10, 0, o);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].winograd + o[1].winograd > 30);
 	CHECK(o[0].w16 + o[1].w16 == 0);
 }
@@ -206,7 +214,7 @@ static void weights_text(struct buf *b, struct rng *r)
 TEST(emitted_w16)
 {
 	struct outcome o[2] = {{0}};
-	many(900, LEVEL_W16, weights_text, 10, o);
+	many(900, LEVEL_W16, weights_text, 10, 0, o);
 	printf("%d kernels with weights in f16\n", o[0].w16 + o[1].w16);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].w16 + o[1].w16 > 250);
 }
@@ -219,7 +227,7 @@ TEST(emitted_bf16)
 	REQUIRE_OK(dev_find("cpu")->probe(&tg));
 	if (!tg.fma)
 		SKIP("bf16 is emulated by fused multiply-adds, which this machine lacks");
-	many(900, LEVEL_HALF, products_text, 10, o);
+	many(900, LEVEL_HALF, products_text, 10, target_multiplies_bf16(&tg) ? 0 : 1, o);
 	printf("%d kernels with bf16\n", o[0].bf16 + o[1].bf16);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].bf16 + o[1].bf16 > 200);
 }
@@ -228,7 +236,7 @@ TEST(emitted_bf16)
 TEST(emitted_bytes)
 {
 	struct outcome o[2] = {{0}};
-	many(900, LEVEL_FP32, byte_text, 10, o);
+	many(900, LEVEL_FP32, byte_text, 10, has_dots() ? 0 : 1, o);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].dots + o[1].dots > 200);
 }
 
@@ -236,20 +244,20 @@ TEST(emitted_bytes)
 TEST(emitted_byte_blocks)
 {
 	struct outcome o[2] = {{0}};
-	many(500, LEVEL_FP32, byte_block_text, 4, o);
+	many(500, LEVEL_FP32, byte_block_text, 4, has_dots() ? 0 : 3, o);
 	printf("%d kernels with dot products of bytes in scratch\n", o[0].scratch_dots + o[1].scratch_dots);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].scratch_dots + o[1].scratch_dots > 60);
 	printf("%d kernels with quads\n", o[0].quads + o[1].quads);
-	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > 20);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > (has_dots() ? 20 : 10));
 }
 
 /* Depthwise sums by dot products of neighbouring pixels. */
 TEST(emitted_quads)
 {
 	struct outcome o[2] = {{0}};
-	many(900, LEVEL_FP32, byte_rows_text, 8, o);
+	many(900, LEVEL_FP32, byte_rows_text, 8, has_dots() ? 0 : 1, o);
 	printf("%d kernels with quads\n", o[0].quads + o[1].quads);
-	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > 150);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > (has_dots() ? 150 : 100));
 }
 
 /* Every target that converts f16 compiles such kernels, without calls of a library. */
@@ -412,7 +420,7 @@ TEST(largest_sums)
 		const char *bad = compare(&c, cand, &tg, 0, &o);
 		if (bad)
 			printf("largest sum %d, %d lanes: %s\n%s\n", i % LARGEST, tg.lanes, bad, cand);
-		CHECK(!bad && o.built == 1);
+		CHECK(!bad && o.built + o.spilled == 1);
 		arena_free(&c.a);
 	}
 }

@@ -248,7 +248,7 @@ TEST(bundles_and_c_multiply_bf16)
 	REQUIRE_OK(target_host(&t));
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
-	if (!strstr(t.features, "avx512bf16"))
+	if (!target_multiplies_bf16(&t))
 		SKIP("the processor has no AVX512-BF16");
 	char model[256], bundle[256], options[300];
 	snprintf(model, sizeof model, "%s", convolution());
