@@ -257,21 +257,6 @@ static void note_commit(struct session *s, int64_t began_ns, int64_t took_ns)
 	s->times.commits_ns = LAST_COMMITS * s->times.commit_ns;
 }
 
-/* Where the rule's own schedule cannot be built, the first that could is kept as the default. It is not built
- * as the default again, so its record is renewed with the best one, if that names the same schedule. */
-static int renew_default(struct session *s, struct rec r, struct blob code)
-{
-	struct arena scratch = {0};
-	struct rec old;
-	r.kind = REC_DEFAULT;
-	r.origin = ORIGIN_SEARCH;
-	bool stale = cache_get_rec(s->store.cache, rec_key(&r), &scratch, &old) >= 0 &&
-		     !strcmp(old.cand, r.cand) && strcmp(old.emitter, r.emitter) != 0;
-	arena_free(&scratch);
-	int rc = stale ? kept_code_put(s->store.cache, &r, code) : E_OK;
-	return rc < 0 || !stale ? rc : cache_put_rec(s->store.cache, &r);
-}
-
 /* Puts a result into the cache at once, the code before the record that names it. A cache that cannot be
  * written is no reason to stop: it keeps both in memory. */
 static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code)
@@ -285,8 +270,6 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 		r.origin = find_origin(s, &r);
 		rc = kept_code_put(s->store.cache, &r, code);
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->store.cache, &r);
-		if (best && put >= 0)
-			put = renew_default(s, r, code);
 		rc = put < 0 ? put : rc;
 		s->report->kept += put >= 0 && !s->o->unkept;
 		tune_publish_kept(s);

@@ -3,8 +3,8 @@
  * writes emit_table[] per program (only hone-worker has emit_llvm and emit_ptx). Objects are ELF files
  * (llvm), PTX (ptx), OpenCL C (opencl) or programs of a virtual machine (sim). The emitter decides nothing
  * about the schedule: it keeps the order of statements (llvm_pipe.c: that of each sum's products) and leaves
- * registers and encoding to the code generator. A kernel with a vector spill is E_SPILL (*object is then
- * whole, but slow). Deterministic: the same loops and target give the same bytes. */
+ * registers and encoding to the code generator. A kernel with vector spills that cost time is E_SPILL
+ * (*object is then whole, but slow). Deterministic: the same loops and target give the same bytes. */
 #ifndef KERNELS_EMIT_H
 #define KERNELS_EMIT_H
 

@@ -163,6 +163,122 @@ static bool x86_may_spill(const uint8_t *p, uint64_t n)
  * Winograd's algorithm, cost little; a tile that does not fit makes every third instruction one. */
 enum { A32_FEW = 8 /* vector instructions for each move */ };
 
+/* Loops of x86 code. A register that is stored before a loop and loaded behind it, as a constant of an
+ * epilogue is, costs nothing beside the loop. So the moves that lie directly in a loop are compared with all
+ * vector instructions of that loop; one load in a step takes no more than a constant from memory. Measured
+ * with AVX2, where it makes default schedules faster: code without AVX is judged by any move. */
+enum {
+	MOST_LOOPS = 512,
+	FEW = 8,  /* vector instructions for each move */
+	MANY = 8, /* stores in an innermost loop: such a tile does not fit, whatever its products cost */
+};
+
+struct loop {
+	uint64_t from, to; /* offsets of its first instruction, and past its last one */
+	int moves, stores, vectors;
+	bool outer; /* has another loop inside */
+};
+
+struct loops_of {
+	struct loop at[MOST_LOOPS]; /* the first is the whole section */
+	int n;
+};
+
+/* Distance of a jump from its end; 0: the instruction is no jump, or not one to a known place. */
+static int64_t x86_jump(const uint8_t *p, uint64_t n)
+{
+	int32_t far;
+	if (n == 2 && ((p[0] & 0xf0) == 0x70 || p[0] == 0xeb))
+		return (int8_t)p[1];
+	if (!(n == 6 && p[0] == 0x0f && (p[1] & 0xf0) == 0x80) && !(n == 5 && p[0] == 0xe9))
+		return 0;
+	memcpy(&far, p + n - 4, sizeof far);
+	return far;
+}
+
+/* Adds the loop that a jump backwards ends. false: there are too many. */
+static bool add_loop(struct loops_of *l, uint64_t from, uint64_t to)
+{
+	for (int i = 1; i < l->n; i++)
+		if (l->at[i].from == from) {
+			l->at[i].to = to; /* later jumps to it lie behind */
+			return true;
+		}
+	if (l->n == MOST_LOOPS)
+		return false;
+	l->at[l->n++] = (struct loop){.from = from, .to = to};
+	return true;
+}
+
+static bool find_loops(const uint8_t *p, uint64_t n, void *disassembler, struct loops_of *l)
+{
+	char text[256];
+	*l = (struct loops_of){.n = 1};
+	l->at[0].to = n;
+	for (uint64_t at = 0, step; at < n; at += step) {
+		step = LLVMDisasmInstruction(disassembler, (uint8_t *)p + at, n - at, at, text, sizeof text);
+		if (!step)
+			break;
+		int64_t jump = x86_jump(p + at, step);
+		if (jump < 0 && (uint64_t)-jump <= at + step &&
+		    !add_loop(l, at + step - (uint64_t)-jump, at + step))
+			return false;
+	}
+	for (int i = 0; i < l->n; i++)
+		for (int k = 1; k < l->n; k++)
+			l->at[i].outer |=
+			    k != i && l->at[k].from >= l->at[i].from && l->at[k].to <= l->at[i].to;
+	return true;
+}
+
+/* Counts an instruction in all loops around it, and a move in the smallest. */
+static void count_in(struct loops_of *l, uint64_t at, bool move, bool store)
+{
+	struct loop *least = &l->at[0];
+	for (int i = 0; i < l->n; i++)
+		if (l->at[i].from <= at && at < l->at[i].to) {
+			l->at[i].vectors++;
+			least = l->at[i].to - l->at[i].from < least->to - least->from ? &l->at[i] : least;
+		}
+	least->moves += move;
+	least->stores += move && store;
+}
+
+/* Whether a spill is a store: "vmovups %zmm3, 64(%rsp)". */
+static bool moves_to_stack(const char *text)
+{
+	const char *reg = strstr(text, "mm"), *at = strstr(text, "(%rsp");
+	return reg && at && reg < at;
+}
+
+static bool has_many(const struct loop *l)
+{
+	return (l->moves * FEW > l->vectors && (l->moves > 1 || l->stores)) ||
+	       (!l->outer && l->stores >= MANY);
+}
+
+/* Moves in the loops of a section that have many. */
+static int x86_spills(const uint8_t *p, uint64_t n, void *disassembler)
+{
+	struct loops_of l;
+	char text[256];
+	int all = 0, many = 0;
+	bool found = find_loops(p, n, disassembler, &l), avx = false;
+	for (uint64_t at = 0, step; at < n; at += step) {
+		step = LLVMDisasmInstruction(disassembler, (uint8_t *)p + at, n - at, at, text, sizeof text);
+		if (!step)
+			break; /* data in the text section */
+		bool move = is_vector_spill(text);
+		all += move;
+		avx |= strstr(text, "\tv") == text;
+		if (found && strstr(text, "mm"))
+			count_in(&l, at, move, moves_to_stack(text));
+	}
+	for (int i = 0; found && i < l.n; i++)
+		many += has_many(&l.at[i]) ? l.at[i].moves : 0;
+	return found && avx ? many : all;
+}
+
 int object_vector_spills(const struct blob *o, void *disassembler, bool x86)
 {
 	int n = 0, a32 = 0, vectors = 0;
@@ -171,8 +287,12 @@ int object_vector_spills(const struct blob *o, void *disassembler, bool x86)
 		char text[256];
 		unsigned frame = 1u << A32_SP;
 		uint8_t *p = (uint8_t *)o->p + s.at;
-		if (!(s.flags & SHF_EXECINSTR) || (x86 && !x86_may_spill(p, s.bytes)))
+		if (!(s.flags & SHF_EXECINSTR))
 			continue;
+		if (x86) {
+			n += x86_may_spill(p, s.bytes) ? x86_spills(p, s.bytes, disassembler) : 0;
+			continue;
+		}
 		for (uint64_t at = 0, step; at < s.bytes; at += step) {
 			step =
 			    LLVMDisasmInstruction(disassembler, p + at, s.bytes - at, at, text, sizeof text);

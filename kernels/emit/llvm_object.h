@@ -16,8 +16,9 @@ bool llvm_assembles_a64(void);
 bool llvm_has_ptx(void);
 /* Name of a symbol that the object needs from elsewhere (a library call); NULL: none. */
 const char *object_undefined(const struct blob *object);
-/* Number of instructions that move vector registers to or from the stack; 0 where they are few on ARMv7.
- * disassembler: an LLVMDisasmContextRef of the object's target. */
+/* Number of instructions that move vector registers to or from the stack. On x86 with AVX those of loops
+ * where they are few do not count, nor do they on ARMv7 where they are few in all code. disassembler: an
+ * LLVMDisasmContextRef of the object's target. */
 int object_vector_spills(const struct blob *object, void *disassembler, bool x86);
 
 #endif

@@ -81,8 +81,10 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	run_code(dev, code, &m, a);
 	fpu_restore(fpu);
 	dev->unload(code);
-	*(rc == E_SPILL ? &o->spilled : &o->built) +=
-	    1; /* code that spills is whole, and as right as other code */
+	if (rc == E_SPILL) /* such code is whole, only slow */
+		o->spilled++;
+	else
+		o->built++;
 	o->winograd += strstr(cand, "winograd=") != NULL;
 	count_dots(l, o);
 	o->w16 += strstr(cand, "w16=1") != NULL;
@@ -146,17 +148,8 @@ static void one(uint64_t seed, const struct target *tg, enum level level, make_t
 	arena_free(&c.a);
 }
 
-static bool has_dots(void)
-{
-	struct target tg;
-	return target_host(&tg) >= 0 &&
-	       (target_has(&tg, "+avx512vnni") || target_has(&tg, "+avxvnni") || target_has(&tg, "+dotprod"));
-}
-
-/* o: for targets with up to 16 registers, and with more; of these at most one kernel in `spills` does.
- * emulated: stages of a task whose products take several instructions on this machine. */
-static void many(uint64_t tasks, enum level level, make_text *make, int spills, int emulated,
-		 struct outcome o[2])
+/* o: for targets with up to 16 registers, and with more; of these at most one kernel in `spills` does. */
+static void many(uint64_t tasks, enum level level, make_text *make, int spills, struct outcome o[2])
 {
 	struct target tg[3];
 	const char *from = getenv("SEED"), *count = getenv("SEEDS");
@@ -175,19 +168,17 @@ static void many(uint64_t tasks, enum level level, make_text *make, int spills, 
 		printf("%s registers: %d kernels built (%d Winograd, %d with dot products), %d rejected for "
 		       "spills\n",
 		       i ? "more" : "16", o[i].built, o[i].winograd, o[i].dots, o[i].spilled);
-	/* With 16 registers every fifth random schedule spills, and every third stage whose products are
-	 * emulated; on a machine with only 16 that applies to all targets. A few seeds say nothing of shares.
-	 */
+	/* With 16 registers every fifth random schedule may spill; on a machine with only 16 that applies to
+	 * all targets. A few seeds say nothing of shares. */
 	bool few = from || (count && n < 100);
-	double kept = emulated ? pow(2 / 3., emulated) : .8;
-	CHECK(few || o[0].built >= kept * (o[0].built + o[0].spilled));
+	CHECK(few || o[0].spilled <= o[0].built / 4);
 	CHECK(few || o[1].spilled <= o[1].built / spills);
 }
 
 TEST(emitted_is_interpreted)
 {
 	struct outcome o[2] = {{0}};
-	many(2000, LEVEL_FP32, case_text, 10, 0, o);
+	many(2000, LEVEL_FP32, case_text, 10, o);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].winograd + o[1].winograd > 30);
 	CHECK(o[0].w16 + o[1].w16 == 0);
 }
@@ -214,7 +205,7 @@ static void weights_text(struct buf *b, struct rng *r)
 TEST(emitted_w16)
 {
 	struct outcome o[2] = {{0}};
-	many(900, LEVEL_W16, weights_text, 10, 0, o);
+	many(900, LEVEL_W16, weights_text, 10, o);
 	printf("%d kernels with weights in f16\n", o[0].w16 + o[1].w16);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].w16 + o[1].w16 > 250);
 }
@@ -227,7 +218,7 @@ TEST(emitted_bf16)
 	REQUIRE_OK(dev_find("cpu")->probe(&tg));
 	if (!tg.fma)
 		SKIP("bf16 is emulated by fused multiply-adds, which this machine lacks");
-	many(900, LEVEL_HALF, products_text, 10, target_multiplies_bf16(&tg) ? 0 : 1, o);
+	many(900, LEVEL_HALF, products_text, 10, o);
 	printf("%d kernels with bf16\n", o[0].bf16 + o[1].bf16);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].bf16 + o[1].bf16 > 200);
 }
@@ -236,7 +227,7 @@ TEST(emitted_bf16)
 TEST(emitted_bytes)
 {
 	struct outcome o[2] = {{0}};
-	many(900, LEVEL_FP32, byte_text, 10, has_dots() ? 0 : 1, o);
+	many(900, LEVEL_FP32, byte_text, 10, o);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].dots + o[1].dots > 200);
 }
 
@@ -244,20 +235,20 @@ TEST(emitted_bytes)
 TEST(emitted_byte_blocks)
 {
 	struct outcome o[2] = {{0}};
-	many(500, LEVEL_FP32, byte_block_text, 4, has_dots() ? 0 : 3, o);
+	many(800, LEVEL_FP32, byte_block_text, 4, o);
 	printf("%d kernels with dot products of bytes in scratch\n", o[0].scratch_dots + o[1].scratch_dots);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].scratch_dots + o[1].scratch_dots > 60);
 	printf("%d kernels with quads\n", o[0].quads + o[1].quads);
-	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > (has_dots() ? 20 : 10));
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > 20);
 }
 
 /* Depthwise sums by dot products of neighbouring pixels. */
 TEST(emitted_quads)
 {
 	struct outcome o[2] = {{0}};
-	many(900, LEVEL_FP32, byte_rows_text, 8, has_dots() ? 0 : 1, o);
+	many(1400, LEVEL_FP32, byte_rows_text, 8, o);
 	printf("%d kernels with quads\n", o[0].quads + o[1].quads);
-	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > (has_dots() ? 150 : 100));
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > 150);
 }
 
 /* Every target that converts f16 compiles such kernels, without calls of a library. */
@@ -401,6 +392,39 @@ TEST(blocks_stay_in_registers)
 	}
 }
 
+/* Constants of a long epilogue are stored before the loops of a kernel and loaded behind them, if there are
+ * 16 registers: that costs nothing beside the sums, so the default schedule is no candidate that spills. */
+TEST(constants_of_an_epilogue_may_be_on_the_stack)
+{
+	static const int shapes[][2] = {{48, 512}, {256, 128}, {512, 256}};
+	struct target tg;
+	REQUIRE_OK(target_baseline("x86-64-v3", &tg));
+	strcpy(tg.cpu, "znver3");
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		int k = shapes[i][0], n = shapes[i][1];
+		struct buf text = {0};
+		struct kcase c = {{0}};
+		struct space *s;
+		struct loops *l;
+		struct manifest m;
+		struct blob object;
+		char cand[CAND_MAX];
+		buf_printf(&text,
+			   "task syms=0\noperand X in f32 [1,%d] plain\noperand W const f32 [%d,%d] plain\n"
+			   "operand B const f32 [%d] plain\noperand Y out f32 [1,%d] plain\n"
+			   "stage m:1 n:%d | k:%d\nread X [m,k]\nread W [n,k]\nread B [n]\n"
+			   "body r0 r1 mul\nsum\npost acc r2 add silu\nwrite Y [m,n]\n",
+			   k, n, k, n, n, n, k);
+		REQUIRE_OK(task_parse(buf_str(&text), &c.t));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, NULL, &s));
+		space_default(s, cand);
+		REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
+		CHECK_OK(emit_find("llvm")->emit(l, &tg, &c.a, &object));
+		buf_free(&text);
+		arena_free(&c.a);
+	}
+}
+
 /* No pair or group of products saturates on the way to the largest sums, also in vectors of 8 lanes, where
  * the machine has longer ones. */
 TEST(largest_sums)
@@ -420,7 +444,7 @@ TEST(largest_sums)
 		const char *bad = compare(&c, cand, &tg, 0, &o);
 		if (bad)
 			printf("largest sum %d, %d lanes: %s\n%s\n", i % LARGEST, tg.lanes, bad, cand);
-		CHECK(!bad && o.built + o.spilled == 1);
+		CHECK(!bad && o.built == 1);
 		arena_free(&c.a);
 	}
 }
