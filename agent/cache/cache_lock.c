@@ -89,16 +89,24 @@ static void name_holder(const char *path, char *out, size_t size)
 		 *words ? ")" : "");
 }
 
+/* Whether the command in "PID (COMMAND)" is a honed. */
+static bool is_honed(const char *holder)
+{
+	const char *word = strchr(holder, '(');
+	size_t n = word ? strcspn(word, " )") : 0;
+	return n > 5 && !memcmp(word + n - 5, "honed", 5) && (word[n - 6] == '/' || word[n - 6] == '(');
+}
+
 static int busy(const char *dir, const char *path)
 {
 	char holder[200];
 	name_holder(path, holder, sizeof holder);
-	bool daemon = strstr(holder, "honed") != NULL;
-	return fail(
-	    E_BUSY, "cache %s is in use by process %s; %s, or use another --cache folder", dir, holder,
-	    daemon ? "hone tune and hone-sync send their records to it if HONE_SOCKET names its socket; "
-		     "for other commands stop it (systemctl stop honed)"
-		   : "wait for it to end (hone and hone-sync wait with --wait)");
+	return fail(E_BUSY, "cache %s is in use by process %s; %s, or use another --cache folder", dir,
+		    holder,
+		    is_honed(holder)
+			? "hone tune and hone-sync send their records to it if HONE_SOCKET names its socket; "
+			  "for other commands stop it (systemctl stop honed)"
+			: "wait for it to end (hone and hone-sync wait with --wait)");
 }
 
 /* A killed holder left the lock file, and since then the folder's permissions changed. */
@@ -152,14 +160,6 @@ int cache_lock_wait(const char *dir, int64_t wait_ns, int *lock_fd)
 	let_writers_lock(*lock_fd, dir);
 	write_holder(*lock_fd);
 	return E_OK;
-}
-
-/* Whether the command in "PID (COMMAND)" is a honed. */
-static bool is_honed(const char *holder)
-{
-	const char *word = strchr(holder, '(');
-	size_t n = word ? strcspn(word, " )") : 0;
-	return n > 5 && !memcmp(word + n - 5, "honed", 5) && (word[n - 6] == '/' || word[n - 6] == '(');
 }
 
 int cache_refuse_honed(const char *dir, int64_t wait_ns)

@@ -766,10 +766,21 @@ static int placement(const struct explain *e)
 	return 0;
 }
 
+static int check_words(const struct args *a)
+{
+	if (a->json && arg_given(a, "dump"))
+		return fail(E_USAGE, "-d prints the stages of a task as text; leave --json out, or -d");
+	if (a->npos > 1 && arg_flag(a, "placement"))
+		return fail(E_USAGE, "--placement shows all tasks of a model; leave '%s' out", a->pos[1]);
+	return E_OK;
+}
+
 static int run_explain(const struct args *a)
 {
 	struct explain e = {.args = a};
-	int rc = open_all(&e);
+	int rc = check_words(a);
+	if (rc >= 0)
+		rc = open_all(&e);
 	if (rc >= 0) {
 		const char *word = a->npos > 1 ? a->pos[1] : NULL;
 		rc = arg_flag(a, "placement")                 ? placement(&e)

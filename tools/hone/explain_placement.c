@@ -145,13 +145,15 @@ int explain_placement_words(const struct placement_of *p, bool color)
 	struct row *rows = find_rows(p, &all);
 	int n = rows ? print_rows(p, &all, rows, color) : 0;
 	free(rows);
+	table_say(
+	    "us: the fastest run of any kernel of a back end, alone; hone explain shows the median of the "
+	    "one that runs");
 	if (all.n < 2) {
 		table_say("no library has been tried on these tasks; `hone tune MODEL --library all` lets "
 			  "those that are "
 			  "installed compete");
 		return n;
 	}
-	table_say("us: the fastest run of a back end's best kernel, alone, as the search timed it");
 	table_say(">: it was slower than three times the best kernel, and was not timed to its end");
 	table_say("none: the library computes no such layer; an empty cell: it was not tried");
 	table_say("all of these compute in the processor's memory, in the layouts that the network has, so "

@@ -339,6 +339,11 @@ TEST(options_that_exclude_each_other)
 	CHECK_RUN(2, "tasks %s --names --json", steering());
 	CHECK_SAYS(cli_err, "--names prints lines for completion: leave --json out");
 	json_decref(parse_out());
+	CHECK_RUN(2, "explain %s 1 -d t --json", steering());
+	CHECK_SAYS(cli_err, "-d prints the stages of a task as text; leave --json out");
+	json_decref(parse_out());
+	CHECK_RUN(2, "explain %s Conv_2 --placement", steering());
+	CHECK_SAYS(cli_err, "--placement shows all tasks of a model; leave 'Conv_2' out");
 	CHECK_RUN(2, "forget --all --task 01234567 --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_err, "too many options: give exactly one of --task KEY, --model MODEL and --all");
 	CHECK_RUN(2, "forget --cache %s", in_dir("cache"));

@@ -43,12 +43,12 @@ TEST(a_locked_cache_is_waited_for)
 	CHECK(!strstr(cli_err, "waiting"));
 }
 
-static bool runs_sleep(pid_t pid)
+static bool runs(pid_t pid, const char *command)
 {
 	char path[64], name[16] = "";
 	snprintf(path, sizeof path, "/proc/%ld/comm", (long)pid);
 	FILE *f = fopen(path, "r");
-	bool is = f && fgets(name, sizeof name, f) && !strcmp(name, "sleep\n");
+	bool is = f && fgets(name, sizeof name, f) && !strncmp(name, command, strlen(command));
 	if (f)
 		fclose(f);
 	return is;
@@ -67,11 +67,38 @@ static void check_long_command(const char *cache_at)
 	}
 	FILE *f = fopen(lock, "w");
 	REQUIRE(f && fprintf(f, "%ld\n", (long)other) > 0 && fclose(f) == 0);
-	while (!runs_sleep(other))
+	while (!runs(other, "sleep"))
 		usleep(1000);
 	CHECK_RUN(1, "forget --all --cache %s", cache_at);
 	CHECK_SAYS(cli_err, "(sleep 60.000");
 	CHECK_SAYS(cli_err, "000...); ");
+	reap(other);
+	reap(pid);
+}
+
+/* A holder whose arguments name a path of honed's is not honed: nobody is told to stop a service. */
+static void check_path_of_honed(const char *cache_at)
+{
+	char lock[300];
+	int hold[2];
+	REQUIRE(pipe(hold) == 0);
+	snprintf(lock, sizeof lock, "%s/lock", cache_at);
+	pid_t pid = hold_cache(cache_at, 60000), other = fork();
+	if (other == 0) {
+		dup2(hold[0], 0);
+		execlp("cat", "cat", "-", "/var/lib/honed/a.onnx", (char *)NULL);
+		_exit(127);
+	}
+	FILE *f = fopen(lock, "w");
+	REQUIRE(f && fprintf(f, "%ld\n", (long)other) > 0 && fclose(f) == 0);
+	while (!runs(other, "cat"))
+		usleep(1000);
+	CHECK_RUN(1, "forget --all --cache %s", cache_at);
+	CHECK_SAYS(cli_err, "(cat - /var/lib/honed/a.onnx)");
+	CHECK_SAYS(cli_err, "wait for it to end");
+	CHECK(!strstr(cli_err, "systemctl"));
+	close(hold[0]);
+	close(hold[1]);
 	reap(other);
 	reap(pid);
 }
@@ -87,6 +114,7 @@ TEST(without_wait_a_locked_cache_fails_as_before)
 	CHECK(!strstr(cli_err, "waiting until"));
 	reap(pid);
 	check_long_command(cache_at);
+	check_path_of_honed(cache_at);
 	CHECK_RUN(0, "forget --all --cache %s --wait=1s", cache_at); /* a killed holder's lock is free */
 	CHECK(!strstr(cli_err, "waiting"));
 	CHECK_RUN(0, "merge %s --cache %s --wait", cache_at, in_dir("new")); /* there is no lock yet */
