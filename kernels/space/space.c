@@ -350,7 +350,11 @@ static void draw_tile(const struct space *s, int stage, struct rng *r, struct ss
 		int64_t n = units_of(st, out, out->lane);
 		int v = draw(r, vectors, 9);
 		out->tile[out->lane] = (int)(v < n ? v : n);
-		room = (regs - 1 - out->tile[out->lane]) / out->tile[out->lane];
+		/* Without dot products, LLVM keeps halves of the weights, and of a point's bytes, in
+		 * registers. */
+		bool halves = stage_sum(s->t, st) == SUM_DOT && draft_dots(s->t, st, &s->tg) < QUAD;
+		int others = halves ? 2 * out->tile[out->lane] + 3 : out->tile[out->lane] + 1;
+		room = (regs - others) / out->tile[out->lane];
 	}
 	if (woven >= 0)
 		room /= out->tile[woven];

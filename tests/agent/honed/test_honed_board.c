@@ -286,6 +286,7 @@ TEST(yields_and_goes_on)
 	pid_t pid = 0;
 	REQUIRE(up(idle));
 	unlink(in_folder("pids"));
+	unlink(in_folder("heard"));
 	write_text(in_folder("yield.onnx"), "x");
 	int fd = dial(), other = dial();
 	CHECK(
@@ -294,16 +295,18 @@ TEST(yields_and_goes_on)
 	REQUIRE(appears("pids") && (pid = atoi(text_of("pids"))) > 0);
 	CHECK(say(other, "{\"id\":5,\"op\":\"inhibit\",\"why\":\"the arm moves\"}"));
 	CHECK(hears(other, "\"id\":5,\"ok\":true"));
-	for (int i = 0; i < PATIENCE_MS && (state_of(pid) != 'T' || !strstr(text_of("heard"), "\"yield\""));
-	     i++)
+	for (int i = 0; i < PATIENCE_MS && state_of(pid) != 'T'; i++)
 		usleep(1000);
-	CHECK(state_of(pid) == 'T' && strstr(text_of("heard"), "\"yield\""));
+	CHECK(state_of(pid) == 'T');
 	glob_t g;
 	CHECK(glob(in_folder("run/inhibit/*"), 0, NULL, &g) == 0 && g.gl_pathc == 1);
 	globfree(&g);
 	CHECK(says("the arm moves"));
 	CHECK(say(other, "{\"id\":6,\"op\":\"resume\"}") && hears(other, "\"resumed\":1"));
 	CHECK(hears(fd, "\"event\":\"done\""));
+	/* A shell that gets no processor for 20 ms is stopped before it writes what it was told. */
+	const char *told = strstr(text_of("heard"), "\"yield\"");
+	CHECK(told && strstr(told, "\"go on\""));
 	CHECK(glob(in_folder("run/inhibit/*"), 0, NULL, &g) == GLOB_NOMATCH);
 	close(fd);
 	close(other);
