@@ -41,13 +41,20 @@ $(B)/tests/fake/libnvidia-ml.so.1: tests/lib/fake_nvml.c
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $<
 $(patsubst %,$(B)/tests/test_%,gpu_state local_own cli_cuda): | $(B)/tests/fake/libnvidia-ml.so.1
+# Libraries of NVIDIA's that compute on the CPU, compiled against NVIDIA's headers where those are.
+GPU_LIBRARIES = $(addprefix $(B)/tests/fake/,libcudnn.so.9 libcublas.so.13 libcublasLt.so.13)
+$(B)/tests/fake/libcudnn.so.9: tests/lib/fake_cudnn.c
+$(B)/tests/fake/libcublas.so.13 $(B)/tests/fake/libcublasLt.so.13: tests/lib/fake_cublas.c
+$(GPU_LIBRARIES): tests/lib/fake_libraries.h
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) $(addprefix -isystem ,$(wildcard /usr/local/cuda/include)) -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) -lm
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 
 # All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh board-arm64 board-armhf fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = attacks.sh fleet.sh footprint.sh gpu_pack.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh ship.sh units.sh man.sh image.sh seeds.sh nspawn.sh page.sh silero.sh
+SCRIPTS = attacks.sh fleet.sh footprint.sh gpu_libs.sh gpu_pack.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh ship.sh units.sh man.sh image.sh seeds.sh nspawn.sh page.sh silero.sh
 # What other systems take of hone, and the pages for who builds them.
 SCRIPTS += docs.sh integrate.sh
 LONGEST := docs.sh $(LONGEST)
@@ -58,7 +65,8 @@ $(patsubst %,$(B)/results/%,$(SCRIPTS)): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
 $(B)/results/docs.sh: $(if $(SAN),,wheel)
 $(B)/results/fleet.sh: $(B)/tools/bench_load
-$(B)/results/gpu_pack.sh: $(patsubst %,$(B)/tests/%,test_triples test_drills fake/libnvidia-ml.so.1) $(B)/tools/bench_landscape
+$(B)/results/gpu_libs.sh: $(GPU_LIBRARIES) $(B)/tests/fake/libcuda.so.1
+$(B)/results/gpu_pack.sh: $(GPU_LIBRARIES) $(patsubst %,$(B)/tests/%,test_triples test_drills fake/libnvidia-ml.so.1) $(B)/tools/bench_landscape
 $(B)/results/ship.sh: $(if $(SAN),,wheel sbom)
 $(B)/results/image.sh $(B)/results/seeds.sh: $(B)/tests/boots
 $(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make bench-gpu ARGS="[--device cuda:0] [-o FILE] [--fake] [--parts LIST]": what a machine with a GPU is to tell, in less
 # than 8 minutes (make gpu-pack makes a tarball that does it on a machine without a compiler): versions, clocks and peaks; random kernels against the reference; times against the draft; networks tuned;
-# the same layers and networks by PyTorch; faults. Each part has a limit of its own, and the next begins whatever became
+# the same layers by cuDNN, cuBLAS and cuBLASLt, and with the networks by PyTorch; faults. Each part has a limit of its own, and the next begins whatever became
 # of it. FILE (build/bench-gpu.json) is written anew after each part, so that a machine that goes away leaves the parts
 # before: {"device", "machine", "seconds", "parts": {NAME: {"seconds", "runs": [{"command", "exit", "seconds", "out"}]}}}.
 # "out" is what a command printed: its JSON, else the end of its text. Exit 124 or 137: its time was over.
@@ -172,7 +172,10 @@ do_peers()
 		files="$files $tmp/$n.onnx"
 	done
 	# shellcheck disable=SC2086
-	run 110 python3 -B tools/peers/bench_gpu.py $files
+	run 35 python3 -B tools/peers/gpu_libs.py --device "$device" $files
+	grep -a '^{"skipped"' "$tmp/out" | sed 's/^/bench-gpu: libraries: /' >&2
+	# shellcheck disable=SC2086
+	run 85 python3 -B tools/peers/bench_gpu.py $files
 	grep -a '^{"skipped"' "$tmp/out" | sed 's/^/bench-gpu: peers: /' >&2
 }
 
@@ -182,11 +185,11 @@ do_faults()
 }
 
 write
-part versions 30
-part peaks 30
+part versions 15
+part peaks 25
 part triples 60
-part draft 80
+part draft 75
 part networks 145
-part peers 100
+part peers 120
 part faults 30
 echo "bench-gpu: $file, $(($(date +%s) - begin)) s" >&2

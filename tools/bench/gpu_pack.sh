@@ -8,12 +8,13 @@ b=$1
 dir=$b/gpu-pack root=$b/gpu-pack/hone-gpu
 rm -rf "$dir"
 mkdir -p "$root/build/lib" "$root/build/tests/fake" "$root/build/tools" "$root/build/fallback" "$root/tools/bench" "$root/tools/peers"
-for f in hone hone-worker tests/test_triples tests/test_drills tests/fake/libcuda.so.1 tests/fake/libnvidia-ml.so.1 tools/bench_landscape; do
+for f in hone hone-worker tests/test_triples tests/test_drills tests/fake/libcuda.so.1 tests/fake/libnvidia-ml.so.1 tests/fake/libcudnn.so.9 \
+	tests/fake/libcublas.so.13 tests/fake/libcublasLt.so.13 tools/bench_landscape; do
 	strip -o "$root/build/$f" "$b/$f"
 done
 cp "$b"/fallback/*.zst "$root/build/fallback/"
 cp tools/bench/gpu.sh "$root/tools/bench/"
-cp tools/peers/bench_gpu.py "$root/tools/peers/"
+cp tools/peers/bench_gpu.py tools/peers/gpu_libs.py "$root/tools/peers/"
 for f in hone hone-worker tests/test_triples tests/test_drills tools/bench_landscape; do ldd "$b/$f"; done |
 	sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u | while read -r library; do
 	case ${library##*/} in

@@ -7,9 +7,9 @@ bench-fleet-pull bench-fleet-polls bench-fleet-load: bench-fleet-%: all $(B)/too
 	@sh tests/sh/fleet.sh $(B) --$*
 bench-boxes: $(B)/tools/bench_box $(PROGRAMS) # overruns of short boxes, on a free core and on a half-taken one
 	@$< --overruns $(ARGS)
-bench-gpu: all $(B)/tests/test_triples $(B)/tests/test_drills $(B)/tools/bench_landscape $(B)/tests/fake/libnvidia-ml.so.1 # tools/bench/gpu.sh; ARGS=--fake without a GPU
+bench-gpu: all $(B)/tests/test_triples $(B)/tests/test_drills $(B)/tools/bench_landscape $(B)/tests/fake/libnvidia-ml.so.1 $(GPU_LIBRARIES) # tools/bench/gpu.sh; ARGS=--fake without a GPU
 	@sh tools/bench/gpu.sh $(B) $(ARGS)
-gpu-pack: all $(B)/tests/test_triples $(B)/tests/test_drills $(B)/tools/bench_landscape $(B)/tests/fake/libnvidia-ml.so.1
+gpu-pack: all $(B)/tests/test_triples $(B)/tests/test_drills $(B)/tools/bench_landscape $(B)/tests/fake/libnvidia-ml.so.1 $(GPU_LIBRARIES)
 	@sh tools/bench/gpu_pack.sh $(B)
 # Predictions; the files of boards are those of the source tree. ARGS="--measured FILE": what others measured.
 bench-boards: export HONE_BOARDS ?= configs/boards
