@@ -106,7 +106,7 @@ static int busy(const char *dir, const char *path)
 		    is_honed(holder)
 			? "hone tune and hone-sync send their records to it if HONE_SOCKET names its socket; "
 			  "for other commands stop it (systemctl stop honed)"
-			: "wait for it to end (hone and hone-sync wait with --wait)");
+			: "wait for it to end (hone and hone-sync wait with --wait, longer with --wait=1h)");
 }
 
 /* A killed holder left the lock file, and since then the folder's permissions changed. */

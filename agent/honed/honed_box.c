@@ -72,6 +72,15 @@ static int without_kernels(const struct honed *h)
 	return n;
 }
 
+static const char *refused(const struct honed *h, char *words, size_t n)
+{
+	int many = 0;
+	for (int i = 0; i < h->models.n; i++)
+		many += h->models.list[i].refused[0] != 0;
+	snprintf(words, n, many ? "; models that cannot be used: %d" : "", many);
+	return words;
+}
+
 static void left(struct honed *h, int rc)
 {
 	h->leaving = LEAVE_LEFT;
@@ -171,6 +180,7 @@ int64_t boot_budget(const struct honed *h, const char *device)
 
 void leave(struct honed *h, const char *why)
 {
+	char words[48];
 	if (h->leaving)
 		return;
 	h->leaving = LEAVE_ENDING;
@@ -179,8 +189,8 @@ void leave(struct honed *h, const char *why)
 	if (h->o.mode == HONED_BOX)
 		h->leave_by_ns = at_most(h->leave_by_ns, h->o.box_ns + LATEST_NS);
 	if (h->o.mode == HONED_BOX)
-		honed_log(h, 1, "honed stops: %s; models that still lack kernels: %d", why,
-			  without_kernels(h));
+		honed_log(h, 1, "honed stops: %s; models that still lack kernels: %d%s", why,
+			  without_kernels(h), refused(h, words, sizeof words));
 	else
 		honed_log(h, 1, "honed stops: %s", why);
 	for (int i = 0; i < HONED_JOBS; i++) {

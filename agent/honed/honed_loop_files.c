@@ -2,6 +2,7 @@
 /* Files: configuration, models, inhibits, marks, metrics. */
 #include "agent/honed/honed_loop.h"
 #include "agent/honed/marks.h"
+#include "agent/run/image.h"
 #include "platform/base/log.h"
 
 #include <dirent.h>
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WHY_BYTES = 200 };
+enum { REFUSED_BYTES = 200 };
 
 static int path_of(char out[PATH_MAX], const char *folder, const char *name)
 {
@@ -42,13 +43,21 @@ static struct key model_key(const struct loop *l, const struct conf_model *m, co
 	return k;
 }
 
+static const char *why_no_folder(const char *path)
+{
+	char file[PATH_MAX];
+	bool compiled = snprintf(file, sizeof file, "%s/" IMAGE_FILE, path) < PATH_MAX && file_exists(file);
+	return compiled ? "a compiled model; name the model file that it was compiled from"
+			: "a folder; name the file of a model";
+}
+
 static void look_at(struct loop *l, int i)
 {
 	const struct conf_model *m = &l->conf->model[i];
 	struct stat st;
 	l->model[i] = (struct honed_model){0};
 	const char *why = stat(m->path, &st) < 0      ? strerror(errno)
-			  : S_ISDIR(st.st_mode)       ? "a folder; name the file of a model"
+			  : S_ISDIR(st.st_mode)       ? why_no_folder(m->path)
 			  : !S_ISREG(st.st_mode)      ? "not a regular file"
 			  : access(m->path, R_OK) < 0 ? strerror(errno)
 						      : NULL;
@@ -87,10 +96,10 @@ bool loop_models_changed(struct loop *l)
  * file there, and any file that the configuration names, inhibits for as long as it exists. */
 
 /* Does not follow links: a user who may make one there would see a line of a file that only we may read. */
-static void read_why(int folder, const char *path, char out[WHY_BYTES])
+static void read_why(int folder, const char *path, char out[REFUSED_BYTES])
 {
 	int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	ssize_t n = fd < 0 ? 0 : read(fd, out, WHY_BYTES - 1);
+	ssize_t n = fd < 0 ? 0 : read(fd, out, REFUSED_BYTES - 1);
 	if (fd >= 0)
 		close(fd);
 	out[n > 0 ? n : 0] = 0;
@@ -137,7 +146,7 @@ static bool is_honest(int folder, const char *name)
 
 void loop_kept(struct loop *l)
 {
-	char why[WHY_BYTES];
+	char why[REFUSED_BYTES];
 	DIR *d = open_folder(l, "inhibit");
 	for (struct dirent *e; d && (e = readdir(d));) {
 		if (!is_honest(dirfd(d), e->d_name))
@@ -151,7 +160,7 @@ void loop_kept(struct loop *l)
 }
 
 /* Finds the file of a folder that is first by name and that honed did not make. */
-static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1], char why[WHY_BYTES])
+static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1], char why[REFUSED_BYTES])
 {
 	DIR *d = open_folder(l, folder);
 	*name = 0;
@@ -167,7 +176,7 @@ static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1],
 
 static void look_for_inhibits(struct loop *l)
 {
-	char name[PATH_MAX + NAME_MAX], why[WHY_BYTES] = "", text[512];
+	char name[PATH_MAX + NAME_MAX], why[REFUSED_BYTES] = "", text[512];
 	bool is = foreign(l, "inhibit", name, why) || foreign(l, "inhibit.d", name, why);
 	for (int i = 0; !is && i < l->conf->ninhibit; i++)
 		if (access(l->conf->inhibit[i], F_OK) == 0) {

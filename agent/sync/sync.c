@@ -379,19 +379,21 @@ static void know(struct run *r)
 	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = r->state.push_from = 0;
 }
 
-/* If no snapshot was taken from a folder, `hone status` goes on to show the serial of the former source. Its
- * ETag stays cleared: the cache may be a new one (know_cache). */
-static void know_former(struct run *r)
+/* If a run with another source failed, or its folder had no snapshot, `hone status` goes on to show the
+ * serial of the former source. Its ETag stays cleared: the cache may be a new one (know_cache). */
+static void know_former(struct run *r, int rc)
 {
 	struct sync_state *t = &r->state;
 	const struct sync_state *f = &r->former;
-	if (r->sum->fresh || !sync_is_folder(r->c->server) || !strcmp(t->of, f->of))
+	bool kept = rc < 0 || sync_is_folder(r->c->server);
+	if (r->sum->fresh || !kept || !f->of[0] || !strcmp(t->of, f->of))
 		return;
 	memcpy(t->of, f->of, sizeof t->of);
 	t->serial = f->serial;
 	t->made_s = f->made_s;
 	t->expires_s = f->expires_s;
 	t->poll_s = f->poll_s;
+	t->push_from = f->push_from;
 }
 
 /* A new or recreated cache lacks the records that were taken before, so all blobs are taken again. */
@@ -614,7 +616,7 @@ static int run_locked(struct run *r)
 		rc = talk(r, use_ns);
 	if (remote)
 		count_traffic(r, rc, use_ns);
-	know_former(r);
+	know_former(r, rc);
 	conclude(r, rc, use_ns);
 	char text[STATE_TEXT];
 	snprintf(text, sizeof text, "%s", err_text());

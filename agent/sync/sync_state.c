@@ -284,6 +284,8 @@ bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 			for (int i = 0; i < NFIELDS; i++)
 				if (!strcmp(fields[i].name, *name))
 					json_object_set_new(j, *name, field_json(&s, i));
+		if (!s.error[0])
+			json_object_set_new(j, "error", json_null());
 	}
 	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 	buf_puts(out, text ? text : "{}");

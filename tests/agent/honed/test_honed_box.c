@@ -36,6 +36,23 @@ TEST(a_model_that_cannot_be_used_needs_no_box)
 	board_free(b);
 }
 
+/* A model that cannot be used has no kernels either, and the last words of a box say so. */
+TEST(a_box_ends_with_the_models_that_cannot_be_used)
+{
+	struct board *b = board_new(HONED_BOX, 2);
+	b->file[1].refused = "gone.onnx: No such file or directory";
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	for (int job = 1; job < 9 && !b->left; job++) {
+		board_started(b, job);
+		board_done(b, job, 5, 5, 0, 0);
+		board_run(b, NS_PER_S);
+	}
+	CHECK(b->left);
+	CHECK(board_says(b, "that still lack kernels: 0; models that cannot be used: 1"));
+	board_free(b);
+}
+
 /* The box's last words count what the status shows as kernels not made yet, though no box is needed for them. */
 TEST(a_box_ends_with_the_kernels_that_it_could_not_make)
 {

@@ -160,6 +160,21 @@ TEST(a_folder_without_this_class_leaves_the_serial)
 	tree_close(&tree);
 }
 
+/* A server that cannot be reached after a folder was read does not hide what the board has. */
+TEST(a_server_that_fails_leaves_the_serial)
+{
+	tree_open(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(number("serial") == 5);
+	tree.conf.server = "http://127.0.0.1:1";
+	CHECK(tree_sync(&tree, &sum) < 0);
+	CHECK(sum.serial == 5 && number("serial") == 5);
+	tree.conf.server = tree.www;
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.serial == 5 && number("taken") == 3);
+	tree_close(&tree);
+}
+
 /* The board's share of the search is stored where tuning jobs look for it. */
 TEST(the_search_is_divided)
 {

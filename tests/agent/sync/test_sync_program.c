@@ -270,7 +270,7 @@ TEST(a_revoked_board_fails)
 	tree.s.serial++;
 	tree_publish(&tree);
 	CHECK(run(WORDS("--now")) == 0);
-	CHECK(run(WORDS("--status")) == 0 && says("\"good\":true") && says("\"error\":\"\""));
+	CHECK(run(WORDS("--status")) == 0 && says("\"good\":true") && says("\"error\":null"));
 	tree_close(&tree);
 }
 

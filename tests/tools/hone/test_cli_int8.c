@@ -109,11 +109,11 @@ static void check_needs_recipe(void)
 static void check_report(const json_t *j)
 {
 	const json_t *q = json_object_get(j, "quantized");
-	check_keys(q, "layers quantized examples held_out error held_out_error limit");
+	check_keys(q, "layers quantized examples held_out measured_error held_out_error limit");
 	CHECK(json_integer_value(json_object_get(q, "layers")) == 2);
 	CHECK(json_integer_value(json_object_get(q, "quantized")) == 2);
 	CHECK(json_integer_value(json_object_get(q, "held_out")) == 2);
-	CHECK(json_number_value(json_object_get(q, "error")) <= .05);
+	CHECK(json_number_value(json_object_get(q, "measured_error")) <= .05);
 	CHECK(json_number_value(json_object_get(q, "held_out_error")) <= .05);
 	CHECK(json_number_value(json_object_get(q, "limit")) == .05);
 }

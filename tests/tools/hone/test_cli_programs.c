@@ -332,6 +332,15 @@ TEST(honed_says_where_it_works)
 	CHECK_OK(file_write(want, folder, sizeof folder - 1));
 	CHECK(program("honed", "--check --config %s/folder", at) == 1);
 	CHECK_SAYS(cli_out, "model m: /tmp: a folder; name the file of a model");
+	snprintf(want, sizeof want, "%s/plan.hone", in_dir("bundle"));
+	char bundle[400];
+	snprintf(bundle, sizeof bundle, "[model m]\npath = %s\n", in_dir("bundle"));
+	CHECK_OK(file_mkdirs(in_dir("bundle"), 0755));
+	CHECK_OK(file_write(want, "HONE", 4));
+	snprintf(want, sizeof want, "%s/folder", at);
+	CHECK_OK(file_write(want, bundle, strlen(bundle)));
+	CHECK(program("honed", "--check --config %s/folder", at) == 1);
+	CHECK_SAYS(cli_out, "/bundle: a compiled model; name the model file that it was compiled from");
 	/* hone says which socket it tried. */
 	CHECK(program("hone", "status --cache %s --socket %s/run/honed.sock", in_dir("cache"), at) == 0);
 	for (char *p = cli_out; (p = strchr(p, '\n')) != NULL;)

@@ -21,7 +21,7 @@ TEST(a_locked_cache_is_waited_for)
 	snprintf(holder, sizeof holder, "in use by process %ld (", (long)pid);
 	CHECK_RUN(1, "forget --all --cache %s --wait=10ms", cache_at);
 	CHECK_SAYS(cli_err, holder);
-	CHECK_SAYS(cli_err, "--wait");
+	CHECK_SAYS(cli_err, "longer with --wait=");
 	CHECK_SAYS(cli_err, "waiting until it ends");
 	CHECK_RUN(0, "forget --all --cache %s --wait", cache_at);
 	CHECK_SAYS(cli_err, holder);
