@@ -52,7 +52,7 @@
 	}
 #define OPT_CACHE_LIMIT                                                                                      \
 	{                                                                                                    \
-		"cache-limit", OPT_SIZE, "32M",                                                              \
+		"cache-limit", OPT_SIZE, "128M",                                                             \
 		    "limit of the cache's size; code is removed first (default: $HONE_CACHE_LIMIT, else "    \
 		    "the last writer's limit, at least 64M)"                                                 \
 	}
