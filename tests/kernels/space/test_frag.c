@@ -273,6 +273,37 @@ TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) == 0);
 }
 
+/* The roofline knows what fragments multiply in the time of one product of f32. */
+TEST(rooflines_have_the_rates_of_fragments)
+{
+	static const struct {
+		const char *text, *cand, *cpu;
+		double rate;
+	} rows[] = {{product, "f16; ", "sm_72", 8},  {product, "bf16; ", "sm_80", 16},
+		    {product, "bf16; ", "sm_87", 8}, {floats, "bf16; ", "sm_90", 16},
+		    {floats, "tf32; ", "sm_87", 4},  {floats, "tf32; ", "sm_90", 8},
+		    {bytes, "", "sm_72", 16},        {heads, "", "sm_80", 32},
+		    {product, "", "sm_90", 1},       {apart, "", "sm_90", 1},
+		    {groups, "tf32; ", "sm_80", 8}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct target tg = ptx_target(rows[i].cpu);
+		REQUIRE_OK(task_parse(rows[i].text, t));
+		double rate = space_rate(t, &tg, rows[i].cand);
+		if (rate != rows[i].rate)
+			printf("%s%s: %g\n", rows[i].cand, rows[i].cpu, rate);
+		CHECK(rate == rows[i].rate);
+		const struct space_want loose = {.level = LEVEL_HALF}, tight = {.level = LEVEL_FP32};
+		struct space *s[2];
+		REQUIRE_OK(space_make(&a, t, &tg, &tight, &s[0]));
+		REQUIRE_OK(space_make(&a, t, &tg, &loose, &s[1]));
+		tg.bw_gbs[0] = tg.bw_gbs[1] = tg.bw_gbs[2] = tg.bw_gbs[3] = 1e6;
+		CHECK(space_roofline(s[1]) <= space_roofline(s[0]));
+		arena_free(&a);
+	}
+}
+
 /* The portfolio has fragments where the space has them, those of the best draft first; and where all
  * schedules of a view have them, its default has. */
 TEST(rules_have_fragments)
