@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,31 @@ static bool is_another_run(const json_t *before, const json_t *after)
 	       !json_equal(json_object_get(before, "failures"), json_object_get(after, "failures"));
 }
 
+/* Whether this user can keep hone-sync's state in the folder, which hone-sync makes if it is missing. Root
+ * starts hone-sync as the folder's owner. */
+static int check_state(const char *folder)
+{
+	struct stat st;
+	if (geteuid() == 0 || access(folder, W_OK | X_OK) == 0)
+		return E_OK;
+	int why = errno;
+	if (why == ENOENT)
+		return fail_in(
+		    file_can_mkdirs(folder),
+		    "cannot make %s for the state of hone-sync; name another folder with state = in "
+		    "[sync], or start hone sync as root",
+		    folder);
+	if (stat(folder, &st) == 0 && st.st_uid != geteuid())
+		return fail(E_IO,
+			    "%s belongs to another user; start hone sync as root, or as the user hone-sync",
+			    folder);
+	return fail(
+	    E_IO,
+	    "cannot write into %s, where hone-sync keeps its state: %s; correct its permissions, or name "
+	    "another folder with state = in [sync]",
+	    folder, strerror(why));
+}
+
 static int run_sync(const struct args *a)
 {
 	struct arena arena = {0};
@@ -93,7 +119,6 @@ static int run_sync(const struct args *a)
 	if (rc >= 0)
 		rc = synced_conf(config, &arena, &c, &how.cache);
 	how.cache = arg_str(a, "cache", how.cache);
-	bool ours = rc >= 0 && (geteuid() == 0 || access(sync_state_folder(&c), W_OK) == 0);
 	bool asked = arg_flag(a, "now") || arg_given(a, "folder");
 	how.fleet = rc >= 0 && (c.server || c.watch);
 	how.nothing = !how.fleet && !arg_given(a, "folder");
@@ -101,12 +126,10 @@ static int run_sync(const struct args *a)
 	bool early = rc >= 0 && !asked && !c.watch && daemon_num(before, "next_s", 0) > 0;
 	if (how.nothing && rc >= 0 && (arg_flag(a, "now") || !json_object_size(before)))
 		rc = synced_no_fleet(config);
-	else if (rc >= 0 && !how.nothing && ours && !early)
-		rc = start(a, &arena);
-	else if (rc >= 0 && !how.nothing && asked)
-		rc = fail(E_IO,
-			  "%s belongs to another user; start hone sync as root, or as the user hone-sync",
-			  sync_state_folder(&c));
+	else if (rc >= 0 && !how.nothing && !early) {
+		rc = check_state(sync_state_folder(&c));
+		rc = rc >= 0 ? start(a, &arena) : asked ? rc : E_OK;
+	}
 	json_t *j = rc < 0 ? NULL : synced_status(&c);
 	if (j && a->json) {
 		int out = json_out(json_incref(j));

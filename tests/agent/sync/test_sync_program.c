@@ -41,6 +41,8 @@ static void configure_server(const char *server)
 	configure(text);
 }
 
+static bool nobody; /* the programs of a test that runs as root are another user's */
+
 /* Starts hone-sync, or hone sync, with its output in `said`. */
 static pid_t start_program(const char *name, bool traced, char *const *more)
 {
@@ -60,6 +62,8 @@ static pid_t start_program(const char *name, bool traced, char *const *more)
 		int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 		dup2(fd, 1);
 		dup2(fd, 2);
+		if (nobody && (setgid(65534) < 0 || setuid(65534) < 0))
+			_exit(126);
 		if (traced)
 			ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		execv(argv[0], argv);
@@ -344,6 +348,34 @@ TEST(a_cache_of_another_user)
 	CHECK(rmdir(home) == 0);
 	unsetenv("XDG_CACHE_HOME");
 	CHECK(chmod(tree.cache, 0755) == 0);
+	tree_close(&tree);
+}
+
+/* A user without root needs no state folder beforehand, and is told the cause if none can be made or written.
+ */
+TEST(a_user_gets_a_state_folder)
+{
+	if (geteuid() != 0)
+		SKIP("not root: there is no other user");
+	tree_open(&tree);
+	configure_server(tree.www);
+	char cmd[600];
+	snprintf(cmd, sizeof cmd, "chmod -R a+rX %s && mkdir -p %s && chown -R 65534 %s %s", tree.dir,
+		 tree.cache, tree.cache, tree.dir);
+	REQUIRE(system(cmd) == 0);
+	nobody = true;
+	CHECK(run_hone(WORDS("--now")) == 0 && says("last run   good"));
+	CHECK(run_hone(WORDS("--now")) == 0 && says("last run   good") && tree_has(&tree, 0, 3) == 3);
+	CHECK(chmod(tree.state, 0555) == 0); /* its own, but not to be written */
+	CHECK(run_hone(WORDS("--now")) == 1 && says("cannot write into ") && !finds("another user"));
+	CHECK(chmod(tree.state, 0755) == 0 && chown(tree.state, 0, 0) == 0);
+	CHECK(run_hone(WORDS("--now")) == 1 && says(" belongs to another user; start hone sync as root"));
+	snprintf(cmd, sizeof cmd, "rm -r %s && chown 0 %s && chmod 755 %s", tree.state, tree.dir, tree.dir);
+	REQUIRE(system(cmd) == 0);
+	CHECK(run_hone(WORDS("--now")) == 1 &&
+	      says("for the state of hone-sync; name another folder with state ="));
+	CHECK(!finds("another user"));
+	nobody = false;
 	tree_close(&tree);
 }
 
