@@ -153,7 +153,9 @@ static int open_own(struct keeper *k, const struct sync_cache_options *o)
 				     left_ns < LOCK_TRY_NS ? left_ns : LOCK_TRY_NS, &co);
 		left_ns = wait_ns - (clock_now(&clock_real) - from_ns);
 	}
-	return rc == E_IO ? fail_in(rc, "honed does not run with this cache; start it, or correct this") : rc;
+	return rc == E_IO ? fail_in(rc, "honed does not run with this cache; start it, correct this, or name "
+					"another folder with --cache")
+			  : rc;
 }
 
 static int open_cache(struct keeper *k, const struct sync_cache_options *o)

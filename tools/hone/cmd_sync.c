@@ -6,6 +6,7 @@
 #include "agent/sync/sync.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include "tools/hone/synced.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
@@ -46,6 +47,20 @@ static int run_program(char *const *argv)
 			return fail(E_IO, "hone-sync: %s", strerror(errno));
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? E_OK : 1; /* hone-sync has printed the
 									  * reason */
+}
+
+/* Says that hone-sync uses a cache without records, which may be not the one that the user tuned in. */
+static void say_own_cache(const char *cache)
+{
+	char own[PATH_MAX];
+	struct buf word = {0};
+	if (!model_cache_own_instead(cache, own, sizeof own))
+		return;
+	shell_path(&word, own);
+	log_info("hone: hone-sync uses the cache %s, which holds no records; your own cache has some: to use "
+		 "that, --cache %s, or cache = in [honed] of the configuration",
+		 cache, buf_str(&word));
+	buf_free(&word);
 }
 
 /* Starts hone-sync. Texts of its command line live in the arena. */
@@ -128,6 +143,8 @@ static int run_sync(const struct args *a)
 		rc = synced_no_fleet(config);
 	else if (rc >= 0 && !how.nothing && !early) {
 		rc = check_state(sync_state_folder(&c));
+		if (rc >= 0)
+			say_own_cache(how.cache);
 		rc = rc >= 0 ? start(a, &arena) : asked ? rc : E_OK;
 	}
 	json_t *j = rc < 0 ? NULL : synced_status(&c);

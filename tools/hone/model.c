@@ -97,6 +97,13 @@ static void say_other(const char *daemons)
 	buf_free(&b);
 }
 
+bool model_cache_own_instead(const char *dir, char *own, size_t n)
+{
+	int held = holds_segments(dir);
+	bool bare = held == 0 || (held < 0 && errno == ENOENT);
+	return bare && file_cache_dir(own, n) >= 0 && holds_other(own, dir);
+}
+
 static char default_cache[4096]; /* "": it was not looked for */
 
 int model_cache_default(char *out, size_t n)

@@ -68,6 +68,9 @@ void model_cache_of_socket(const char *socket);
 /* The default cache folder: that of a running honed if we may read it, else the user's. E_NOTFOUND: neither
  * exists. */
 int model_cache_default(char *out, size_t n) MUST_CHECK;
+/* Whether the folder `dir` holds no records or is missing, while the user's own cache, whose name `own` then
+ * holds, has some. */
+bool model_cache_own_instead(const char *dir, char *own, size_t n);
 /* Whether `dir` is what model_cache_default found last; asks nobody. */
 bool model_cache_was_default(const char *dir);
 /* Copies the folder of --cache, or the default one, to `out`. Neither needs to exist. */

@@ -344,7 +344,8 @@ TEST(a_cache_of_another_user)
 	if (geteuid() == 0) /* hone-sync switches to the state folder's owner */
 		CHECK(chmod(tree.dir, 0755) == 0 && chown(tree.state, 65534, 65534) == 0);
 	setenv("XDG_CACHE_HOME", home, 1);
-	CHECK(run(WORDS("--now")) == 1 && says("start it") && says("cannot write to it (Permission denied)"));
+	CHECK(run(WORDS("--now")) == 1 && says("start it") && says("with --cache") &&
+	      says("cannot write to it (Permission denied)"));
 	CHECK(rmdir(home) == 0);
 	unsetenv("XDG_CACHE_HOME");
 	CHECK(chmod(tree.cache, 0755) == 0);
@@ -376,6 +377,26 @@ TEST(a_user_gets_a_state_folder)
 	      says("for the state of hone-sync; name another folder with state ="));
 	CHECK(!finds("another user"));
 	nobody = false;
+	tree_close(&tree);
+}
+
+/* hone tune without root keeps its records in the user's own cache, and hone sync uses honed's. */
+TEST(names_the_users_own_cache)
+{
+	static const char said[] = "which holds no records; your own cache has some: to use that, --cache ";
+	tree_open(&tree);
+	configure_server(tree.www);
+	char own[256];
+	snprintf(own, sizeof own, "%s", tree_path(&tree, "home/hone"));
+	setenv("XDG_CACHE_HOME", tree_path(&tree, "home"), 1);
+	CHECK(run_hone(WORDS("--now")) == 0 && !finds(said));                 /* it is empty, too */
+	CHECK(run_hone(WORDS("--now", "--cache", own)) == 0 && !finds(said)); /* it is the one that is used */
+	CHECK(run_hone(WORDS("--now")) == 0 && !finds(said));                 /* both have records */
+	char cmd[300];
+	snprintf(cmd, sizeof cmd, "rm -r %s", tree.cache);
+	REQUIRE(system(cmd) == 0);
+	CHECK(run_hone(WORDS("--now")) == 0 && says(said) && says(own));
+	unsetenv("XDG_CACHE_HOME");
 	tree_close(&tree);
 }
 
