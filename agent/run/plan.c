@@ -13,16 +13,14 @@ static void plain_operand(const struct tensor *t, struct operand *o)
 	o->dims = t->shape;
 }
 
-/* Work of ALONE_NS on one core is not worth the 0.5 us of a range. What threads made lies in all their
+/* Work of PLAN_ALONE_NS on one core is not worth the 0.5 us of a range. What threads made lies in all their
  * caches, at 8 GB/s from another core: YuNet took 1.06 ms at 1500, 1.01 at 500 and 0.99 at 0,
  * FastestDet 1.76, 1.73 and 1.75.
  *
- * A network of WAKE_NS runs on one core: between two inferences of an application the threads sleep, and to
- * wake one takes 5 us of the caller and 30 us or more until it works. Untuned policy_go1 (21 us on one core)
- * took 29 us with two threads, mnist_8 (36 us) took 41. */
+ * A network of PLAN_WAKE_NS runs on one core: between two inferences of an application the threads sleep, and
+ * to wake one takes 5 us of the caller and 30 us or more until it works. Untuned policy_go1 (21 us on one
+ * core) took 29 us with two threads, mnist_8 (36 us) took 41. */
 enum {
-	ALONE_NS = 400,
-	WAKE_NS = 30000,
 	PORTABLE = 4, /* portable code may take so many times the least time, */
 	EXACT = 1000  /* and the reference of bytes so many */
 };
@@ -53,10 +51,10 @@ static void decide_alone(struct plan *p, const struct target *t)
 			continue;
 		double ns = least_ns(&p->kernel[ps->kernel], t);
 		all_ns += ps->code ? ns : ps->host && host_is_exact(ps->host) ? EXACT * ns : PORTABLE * ns;
-		ps->alone = ps->code && ns < ALONE_NS;
+		ps->alone = ps->code && ns < PLAN_ALONE_NS;
 		p->alone &= ps->alone;
 	}
-	p->alone |= all_ns < WAKE_NS;
+	p->alone |= all_ns < PLAN_WAKE_NS;
 	for (int i = 0; i < p->nsteps; i++) {
 		struct pstep *ps = &p->step[i];
 		ps->alone |= p->alone;

@@ -50,6 +50,10 @@ struct plan;
 struct plan_device;
 struct trace; /* agent/run/trace.h */
 
+/* A kernel runs in the caller's thread alone if one core's roofline is shorter, or that of the whole network
+ * (plan.c says why). */
+enum { PLAN_ALONE_NS = 400, PLAN_WAKE_NS = 30000 };
+
 struct plan_kernel {
 	int step;         /* index among the steps that the plan was made from */
 	const char *name; /* anchor node */

@@ -61,6 +61,7 @@ struct explain {
 	double least_ns;    /* the shortest time of a kernel on the device in this cache; 0: none */
 	int stale;          /* number of stale tasks among those shown */
 	int alone_said, marked; /* tasks shown in full so far: with ALONE_WORDS, and with marks (explain_log.h) */
+	bool alone;             /* a plan runs the whole network in one thread */
 	bool has_gain;
 	struct gain gain; /* of the whole network */
 	struct model model;
@@ -240,12 +241,26 @@ static double served_ns(const struct why *w)
 	return w->times.best_ns > 0 ? w->times.best_ns : w->times.default_ns;
 }
 
-/* Share of the roofline, for as many cores as the kernel was measured with; a log without a record has those
- * of this command. */
+/* Whether a plan runs the whole network in one thread, as it has little work. */
+static bool is_network_alone(struct explain *e)
+{
+	double all_ns = 0;
+	for (int i = 0; i < e->model.ntasks && all_ns < PLAN_WAKE_NS; i++) {
+		const struct step_task *t = &e->model.task[i];
+		struct rec r = {0};
+		bool known = look_up(e, t, REC_BEST, &r) || look_up(e, t, REC_DEFAULT, &r);
+		all_ns += uses_served(e, t->key) * roof_of_task(&e->target, t->task, known ? r.cand : "").ns;
+	}
+	return all_ns < PLAN_WAKE_NS;
+}
+
+/* The cores of the share of the roofline, by the rule of plans: of the threads that the kernel was measured
+ * with, or one if it has little work. A log without a record has the threads of this command. */
 static int cores_used(const struct explain *e, const struct why *w)
 {
 	const struct rec *r = w->tuned ? &w->best : &w->first;
-	return r->meas.threads > 0 ? r->meas.threads : e->threads;
+	const struct plan_kernel k = {.alone = e->alone || w->roof.ns < PLAN_ALONE_NS};
+	return roof_cores(&e->target, r->meas.threads > 0 ? r->meas.threads : e->threads, &k);
 }
 
 static double roofline_pct(const struct explain *e, const struct why *w)
@@ -752,6 +767,7 @@ static int open_all(struct explain *e)
 		return rc;
 	struct key k = history_key(e->model.g, &e->target, e->threads, e->level);
 	e->has_gain = gain_get(e->cache, k, &e->gain);
+	e->alone = is_network_alone(e);
 	worker_emitter(device ? device : "cpu", &e->target, e->emitter);
 	return rc;
 }

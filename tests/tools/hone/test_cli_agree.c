@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tune, bench, explain, report and status agree with one another on random small networks: on the ratio, its
  * interval and verdict, on what the tuning saves, and on the kernels that run. */
+#include "agent/run/plan.h"
 #include "kernels/graph/eval.h"
 #include "kernels/onnx/import.h"
 #include "tests/lib/cli.h"
@@ -354,6 +355,34 @@ static int bench_rooflines(const char *model, const char *home, int threads, dou
 	return rooflines(parse_out(), "us", out);
 }
 
+/* hone explain divides the roofline by the cores on which a plan runs the kernel, as bench does. */
+static void check_explained(const char *model, const char *home, bool network_alone)
+{
+	CHECK_RUN(0, "explain %s --json --threads 2 --cache %s", model, home);
+	json_t *j = parse_out();
+	const json_t *tasks = json_object_get(j, "tasks"), *t;
+	size_t i;
+	json_array_foreach(tasks, i, t)
+	{
+		double roof_ms = number(t, "roofline_ms"), ms = json_number_value(json_object_get(t, "ms"));
+		ms = ms > 0 ? ms : json_number_value(json_object_get(t, "default_ms"));
+		if (ms <= 0)
+			continue;
+		CHECK_RUN(0, "explain %s %s --threads 2 --cache %s", model,
+			  json_string_value(json_object_get(t, "key")), home);
+		const char *reached = strstr(cli_out, " % of it reached");
+		REQUIRE(reached);
+		while (reached > cli_out && reached[-1] != ' ')
+			reached--;
+		bool alone = network_alone || roof_ms * 1e6 < PLAN_ALONE_NS;
+		double pct = 100 * roof_ms / (alone ? 1 : 2) / ms;
+		if (fabs(strtod(reached, NULL) - pct) > .02 * pct + 1)
+			printf("%s: %s, wanted %.1f\n", model, reached, pct);
+		CHECK(fabs(strtod(reached, NULL) - pct) <= .02 * pct + 1);
+	}
+	json_decref(j);
+}
+
 /* A kernel that the plan runs on one thread is compared with one thread's peak, whatever --threads says, and
  * tune and bench say the same of it. */
 TEST(a_kernel_of_one_thread_has_its_roofline)
@@ -377,6 +406,7 @@ TEST(a_kernel_of_one_thread_has_its_roofline)
 		}
 		CHECK(alone > 0);
 		CHECK(shared + alone == n);
+		check_explained(model[m], home, !shared);
 		/* Peaks that a kernel passes are measured again, so tune's may be others than bench's. */
 		CHECK_RUN(0, "tune %s --json --rigor estimate --budget 60s --threads 2 --cache %s", model[m],
 			  home);
