@@ -5,11 +5,14 @@
 #include "tools/hone/table.h"
 #include "agent/cache/json.h"
 #include "agent/control/conf.h"
+#include "agent/run/image.h"
+#include "kernels/onnx/import.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int background_asked(const struct args *a)
 {
@@ -46,6 +49,48 @@ static int name_model(const char *model, struct request *r)
 	return 0;
 }
 
+/* Whether honed's configuration has the model, whose section may give the sizes that the file leaves open. */
+static bool is_configured(const char *model)
+{
+	struct arena a = {0};
+	struct conf conf;
+	json_t *status = NULL;
+	bool is = false;
+	const char *path = daemon_status(NULL, &status) > 0 ? daemon_config(status, &a) : NULL;
+	if (path && conf_read(path, &a, &conf) >= 0)
+		for (int i = 0; i < conf.nmodels && !is; i++)
+			is = !strcmp(conf.model[i].path, model);
+	json_decref(status);
+	arena_free(&a);
+	return is;
+}
+
+/* Fails for a file that hone cannot use, which honed would only find out when its gate is open. A file that
+ * this user cannot read is left to honed, as are the sizes of a model in its configuration. */
+static int check_model(const char *model)
+{
+	const struct import_opts o = {.shape_option = SHAPE_OF_CONF};
+	struct graph *g = NULL;
+	if (*model != '/' || access(model, R_OK) < 0)
+		return E_OK;
+	int rc = image_is_no_model(model);
+	if (rc >= 0)
+		rc = import_file(model, &o, &g);
+	graph_free(g);
+	if (rc != E_USAGE)
+		return rc;
+	struct buf why = {0};
+	buf_puts(&why, err_text());
+	rc = is_configured(model)
+		 ? E_OK
+		 : fail(E_USAGE,
+			"%s; add [model NAME] with path = and this line for honed, or tune without "
+			"--background",
+			buf_str(&why));
+	buf_free(&why);
+	return rc;
+}
+
 int background_tune(const struct args *a)
 {
 	struct client *c;
@@ -67,7 +112,9 @@ int background_tune(const struct args *a)
 			   ? rc
 			   : fail(E_NOTFOUND,
 				  "honed does not run; tune without --background, or systemctl start honed");
-	rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);
+	rc = check_model(r.model);
+	if (rc >= 0)
+		rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);
 	client_close(c);
 	int job = (int)daemon_num(reply, "job", 0);
 	json_decref(reply);

@@ -2,7 +2,7 @@
 /* The commands that talk to honed: without a daemon, with a stand-in, and with the real one. Past 800 lines
  * because all of them use the one stand-in and its helpers. */
 #include "agent/cache/gain.h"
-#include "tests/lib/cli.h"
+#include "tests/lib/cli_model.h"
 #include "tests/lib/fake_honed.h"
 
 #include <dirent.h>
@@ -804,6 +804,22 @@ TEST(honed_tunes_in_the_background)
 	CHECK_SAYS(cli_err, "Next: hone status --watch");
 	snprintf(want, sizeof want, "tune %s 3000 2 1", steering());
 	CHECK(!strcmp(tuned, want));
+	/* What hone cannot use is refused before it is queued. */
+	tuned[0] = 0;
+	const char *bad = one_node("free.onnx", "Relu", "1 3 h w");
+	CHECK_RUN(2, "tune %s --background", bad);
+	CHECK_SAYS(cli_err, "in honed.conf: shape = ");
+	CHECK_SAYS(cli_err, "add [model NAME] with path = and this line for honed");
+	CHECK(!strstr(cli_err, "--shape"));
+	bad = one_node("unsupported.onnx", "NoSuchOperator", "4 4");
+	CHECK_RUN(1, "tune %s --background", bad);
+	CHECK_SAYS(cli_err, "NoSuchOperator");
+	CHECK_OK(file_write(in_dir("empty.onnx"), "", 0));
+	CHECK_OK(file_write(in_dir("damaged.onnx"), "damaged", 7));
+	CHECK_RUN(1, "tune %s --background", in_dir("empty.onnx"));
+	CHECK_RUN(1, "tune %s --background --json", in_dir("damaged.onnx"));
+	CHECK_SAYS(cli_out, "{\"error\":\"");
+	CHECK(!tuned[0]);
 	CHECK_RUN(0, "tune camera --background --json");
 	CHECK_SAYS(cli_out, "{\"model\":\"camera\",\"job\":7}");
 	CHECK(!strcmp(tuned, "tune camera 0 0 0"));
@@ -1023,7 +1039,13 @@ TEST(a_real_honed_and_a_model_that_is_none)
 	if (!beside_worker("honed"))
 		SKIP("no honed was built");
 	fake_folder(&f);
-	start_honed(&f, "[model camera]\npath = /nowhere/camera.onnx\n");
+	char sized[256], conf[600];
+	snprintf(sized, sizeof sized, "%s", one_node("sized.onnx", "Relu", "1 3 h w"));
+	snprintf(conf, sizeof conf,
+		 "[model camera]\npath = /nowhere/camera.onnx\n[model sized]\npath = %s\nshape = h=8\nshape "
+		 "= w=8\n",
+		 sized);
+	start_honed(&f, conf);
 	CHECK_RUN(1, "wait --ready --timeout 20s"); /* a refused model does not delay the answer */
 	CHECK_SAYS(cli_err, "model camera: ");
 	CHECK_SAYS(cli_err, "/nowhere/camera.onnx");
@@ -1031,13 +1053,16 @@ TEST(a_real_honed_and_a_model_that_is_none)
 	CHECK_SAYS(cli_out, "camera  refused");
 	CHECK_SAYS(cli_out, "/nowhere/camera.onnx");
 	watch_until("gate ", false);
-	CHECK_SAYS(cli_out, "; camera refused\n");
+	CHECK_SAYS(cli_out, "; camera refused; sized ");
 	CHECK_RUN(0, "inhibit --why moves");
 	CHECK_RUN(0, "tune camera --background --budget 1s");
 	CHECK_SAYS(cli_out, "once the gate is open; now it is closed: inhibited: moves");
 	CHECK_RUN(0, "tune camera --background --now --budget 1s");
 	CHECK_SAYS(cli_out, "once the gate is open; now it is closed: inhibited: moves");
 	CHECK_SAYS(cli_out, "; its budget begins when it starts\n");
+	CHECK_RUN(0, "tune %s --background --budget 1s", sized); /* its sizes are in the configuration */
+	CHECK_RUN(2, "tune %s --background --budget 1s", one_node("unsized.onnx", "Relu", "1 3 h w"));
+	CHECK_SAYS(cli_err, "in honed.conf: shape = ");
 	CHECK_RUN(0, "resume");
 	stop_honed();
 	fake_remove(&f);
