@@ -356,6 +356,8 @@ static int rename_one(const struct args *args, struct work *w)
 		rc = store_rename(w->c, text, name);
 	if (rc >= 0)
 		rc = note(w, "board renamed %s: %s", text, name);
+	if (rc >= 0 && args->json)
+		return json_out(json_pack("{ss ss}", "board", text, "name", name));
 	if (rc >= 0)
 		log_info("hone-fleet: board %s is now called %s here; the board itself shows that after its next upload, "
 			 "and its former name as long as it uploads nothing (upload = no)",
@@ -419,6 +421,8 @@ static int revoke_one(const struct args *args, struct work *w)
 	if (rc >= 0)
 		rc = note(w, "%s%s %s: %s", record ? "record" : "board",
 			  undo ? " no longer revoked" : " revoked", text, why);
+	if (rc >= 0 && args->json)
+		return json_out(json_pack("{ss sb}", record ? "record" : "board", text, "revoked", !undo));
 	if (rc >= 0)
 		log_info("hone-fleet: %s %s is %s; the next snapshot says so", record ? "record" : "board",
 			 text, undo ? "no longer revoked" : "revoked");

@@ -110,6 +110,20 @@ TEST(a_board_joins_sends_and_nothing_is_lost)
 	buf_free(&b);
 }
 
+/* The command prints this JSON object, as json_pack makes it, and nothing else. */
+static void check_answer(const char *words, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	json_t *want = json_vpack_ex(NULL, 0, format, ap), *got = json_loads(command(words), 0, NULL);
+	va_end(ap);
+	if (!json_equal(want, got))
+		printf("%s: not as wanted\n", words);
+	CHECK(want && json_equal(want, got));
+	json_decref(want);
+	json_decref(got);
+}
+
 /* The name with which a board joined, and the one that an operator gave it, beside its id. */
 TEST(boards_have_names)
 {
@@ -154,6 +168,11 @@ TEST(boards_have_names)
 	buf_free(&batch);
 	CHECK(!try_command("rename arm-3.lab arm-5"));
 	CHECK(try_command("rename arm-4 arm-4"));
+	check_answer("rename arm-4 arm-4 --json", "{ss ss}", "board", id, "name", "arm-4");
+	check_answer("revoke arm-4 --why lost --json", "{ss sb}", "board", id, "revoked", 1);
+	check_answer("revoke arm-4 --undo --json", "{ss sb}", "board", id, "revoked", 0);
+	check_answer("revoke --record 00000000000000000000000000000b0a --why x --json", "{ss sb}", "record",
+		     "00000000000000000000000000000b0a", "revoked", 1);
 	CHECK(join(&s, keys(3)->private[1]) == 200);
 	CHECK(!try_command("rename robot arm-4")); /* the name of another board */
 	CHECK(strstr(command("boards --json"), "\"robot\""));
