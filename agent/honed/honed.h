@@ -245,7 +245,8 @@ int64_t honed_wakeup(const struct honed *h);
  * its file has changed or honed.conf was read again), level, threads (null: as hone tune chooses)}],
  * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
- * wants, leases (how many it has had), task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits
+ * wants, leases (how many it has had), task (from 1; 0: none yet), ntasks, trials, before_ms, now_ms, left_s,
+ * label}]; inhibits
  * [{name, why, since_s (ago), left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed
  * started), of the cache and the marks}; sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);

@@ -260,8 +260,10 @@ static void put_job(const struct honed *h, const struct honed_job *j, bool comma
 	put_text(b, "lease", lease_words[j->lease.held]);
 	put_text(b, "wants", lease_words[j->lease.wants]);
 	buf_printf(b, ",\"leases\":%" PRId64, j->lease.grants);
-	buf_printf(b, ",\"task\":%d,\"ntasks\":%d,\"trials\":%d", j->progress.task, j->progress.ntasks,
-		   j->progress.trials);
+	/* For people: the first of ntasks is 1. */
+	buf_printf(b, ",\"task\":%d,\"ntasks\":%d,\"trials\":%d",
+		   j->progress.task + (j->progress.ntasks > 0 && j->progress.task < j->progress.ntasks),
+		   j->progress.ntasks, j->progress.trials);
 	put_real(b, "before_ms", j->progress.before_ms, j->progress.before_ms > 0);
 	put_real(b, "now_ms", j->progress.now_ms, j->progress.now_ms > 0);
 	put_real(b, "left_s",

@@ -205,8 +205,7 @@ static void job_line(const json_t *j, bool devices)
 	if (strcmp(lease, "none"))
 		buf_printf(&b, ", holds %s", lease);
 	if (daemon_num(j, "ntasks", 0) > 0)
-		buf_printf(&b, ", task %.0f of %.0f", daemon_num(j, "task", 0) + 1,
-			   daemon_num(j, "ntasks", 0));
+		buf_printf(&b, ", task %.0f of %.0f", daemon_num(j, "task", 0), daemon_num(j, "ntasks", 0));
 	if (*label)
 		buf_printf(&b, " (%s)", label);
 	if (daemon_num(j, "trials", 0) > 0)

@@ -347,6 +347,7 @@ TEST(log_lines_are_one_plain_line)
 		  "{\"op\":\"progress\",\"task\":1,\"ntasks\":2,\"trials\":3,\"before_ms\":2,\"now_ms\":1,"
 		  "\"left_ms\":3,\"label\":\"\\u001b[2Jx\\ny\"}");
 	board_run(b, 2 * NS_PER_S);
+	CHECK(strstr(board_status(b), ",\"task\":2,\"ntasks\":2,")); /* counted from 1, as people count */
 	board_connect(b, 1, 0);
 	board_ask(b, 1, "{\"id\":1,\"op\":\"inhibit\",\"why\":\"\\u001b[31m\\nwhy\"}");
 	board_run(b, 2 * NS_PER_S);

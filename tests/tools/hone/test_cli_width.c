@@ -431,7 +431,7 @@ static const char busy[] =
     "\"temp_c\":71,\"zone\":\"cpu-thermal-of-the-first-cluster\",\"headroom_c\":14},"
     "\"jobs\":[{\"job\":7,\"model\":\"/srv/models/"
     "a-network-with-a-name-of-forty-bytes-in-all.onnx\",\"state\":\"resting\","
-    "\"lease\":\"measure\",\"task\":2,\"ntasks\":20,\"label\":\"conv 3x3 128->256 "
+    "\"lease\":\"measure\",\"task\":3,\"ntasks\":20,\"label\":\"conv 3x3 128->256 "
     "bias relu add clip\",\"trials\":31,"
     "\"before_ms\":12.5,\"now_ms\":5,\"left_s\":8}],\"inhibits\":[],\"flash\":{"
     "\"today_bytes\":2097152,\"limit_bytes\":20971520}}";
