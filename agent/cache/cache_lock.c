@@ -104,8 +104,8 @@ static int busy(const char *dir, const char *path)
 	return fail(E_BUSY, "cache %s is in use by process %s; %s, or use another --cache folder", dir,
 		    holder,
 		    is_honed(holder)
-			? "hone tune and hone-sync send their records to it if HONE_SOCKET names its socket; "
-			  "for other commands stop it (systemctl stop honed)"
+			? "hone tune and hone-sync send it their records if HONE_SOCKET names its socket; "
+			  "for others end it (systemctl stop honed, or its terminal)"
 			: "wait for it to end (hone and hone-sync wait with --wait, longer with --wait=1h)");
 }
 

@@ -166,7 +166,7 @@ static int refused(const json_t *list)
 	    i == 0 ? E_OK
 		   : fail(E_CORRUPT,
 			  "honed cannot tune %zu model%s of honed.conf (%s): correct the file or its lines, "
-			  "then systemctl reload honed",
+			  "then " DAEMON_RELOAD,
 			  i, plural_s((int64_t)i), buf_str(&names));
 	buf_free(&names);
 	return rc;

@@ -8,6 +8,8 @@
 #include "platform/base/arena.h"
 #include <jansson.h>
 
+/* How honed reads its configuration again; a user may have started it without systemd. */
+#define DAEMON_RELOAD "systemctl reload honed (without systemd: kill -HUP its process)"
 #define DAEMON_NS (5 * NS_PER_S) /* timeout for an answer that honed can give at once */
 
 /* A row for the table of options. */

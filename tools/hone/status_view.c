@@ -116,7 +116,7 @@ static void error_line(const json_t *m, bool devices)
 		buf_printf(&b, "%s%s%s: %s", daemon_text(m, "name", "?"), devices ? " on " : "",
 			   devices ? device_of(m) : "", error);
 	if (daemon_flag(m, "lasting"))
-		buf_puts(&b, "; honed tries again when the file has changed, or after systemctl reload honed");
+		buf_puts(&b, "; honed tries again when the file has changed, or after " DAEMON_RELOAD);
 	else if (*error && !strcmp(state, "refused"))
 		buf_puts(&b, "; honed looks again when the file appears or changes");
 	say(ended ? state : "last error", &b);

@@ -302,8 +302,9 @@ TEST(a_lasting_failure_has_its_remedy)
 	fake_folder(&f);
 	fake_listen(&f);
 	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
-	CHECK_SAYS(cli_out, "failed     a: a.onnx is damaged; honed tries again when the file has changed, or after "
-			    "systemctl reload honed\n");
+	CHECK_SAYS(cli_out,
+		   "failed     a: a.onnx is damaged; honed tries again when the file has changed, or after "
+		   "systemctl reload honed (without systemd: kill -HUP its process)\n");
 	CHECK_SAYS(cli_out, "failed     b: no memory\n");
 	fake_hush(&f);
 	fake_remove(&f);

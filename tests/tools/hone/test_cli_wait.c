@@ -76,6 +76,26 @@ static void check_long_command(const char *cache_at)
 	reap(pid);
 }
 
+/* A honed may have been started by hand: systemctl does not end that one. */
+static void check_honed_by_hand(const char *cache_at)
+{
+	char lock[300], seconds[] = "60";
+	snprintf(lock, sizeof lock, "%s/lock", cache_at);
+	pid_t pid = hold_cache(cache_at, 60000), other = fork();
+	if (other == 0) {
+		execlp("sleep", "/usr/bin/honed", seconds, (char *)NULL);
+		_exit(127);
+	}
+	FILE *f = fopen(lock, "w");
+	REQUIRE(f && fprintf(f, "%ld\n", (long)other) > 0 && fclose(f) == 0);
+	while (!runs(other, "sleep"))
+		usleep(1000);
+	CHECK_RUN(1, "forget --all --cache %s", cache_at);
+	CHECK_SAYS(cli_err, "for others end it (systemctl stop honed, or its terminal)");
+	reap(other);
+	reap(pid);
+}
+
 /* A holder whose arguments name a path of honed's is not honed: nobody is told to stop a service. */
 static void check_path_of_honed(const char *cache_at)
 {
@@ -115,6 +135,7 @@ TEST(without_wait_a_locked_cache_fails_as_before)
 	reap(pid);
 	check_long_command(cache_at);
 	check_path_of_honed(cache_at);
+	check_honed_by_hand(cache_at);
 	CHECK_RUN(0, "forget --all --cache %s --wait=1s", cache_at); /* a killed holder's lock is free */
 	CHECK(!strstr(cli_err, "waiting"));
 	CHECK_RUN(0, "merge %s --cache %s --wait", cache_at, in_dir("new")); /* there is no lock yet */
