@@ -474,11 +474,29 @@ static int report(const struct args *a, const char *dir, struct forget *f)
 	return 0;
 }
 
+/* A model, or a task's key, without its option. */
+static int refuse_word(const char *word, bool given)
+{
+	bool key = strlen(word) >= 4 && !word[strspn(word, "0123456789abcdef")] && !file_exists(word);
+	struct buf text = {0};
+	shell_word(&text, word);
+	int rc = fail(E_USAGE, "unexpected argument '%s'%s%s%s", word,
+		      given ? "; leave it out" : "; to remove its records: hone forget --",
+		      given ? ""
+		      : key ? "task "
+			    : "model ",
+		      given ? "" : buf_str(&text));
+	buf_free(&text);
+	return rc;
+}
+
 static int run_forget(const struct args *a)
 {
 	char dir[4096];
 	struct forget f = {.task = arg_str(a, "task", NULL), .all = arg_flag(a, "all")};
 	int given = !!f.task + f.all + !!arg_str(a, "model", NULL);
+	if (a->npos)
+		return refuse_word(a->pos[0], given > 0);
 	if (given != 1)
 		return fail(E_USAGE, "%s: give exactly one of --task KEY, --model MODEL and --all",
 			    given ? "too many options" : "missing option");
@@ -523,6 +541,7 @@ const struct cmd cmd_forget = {
 	"Removes kernels, their code, imported records, the logs of tuning and the quarantine marks of\n"
 	"candidates that never returned. --model and --all remove recipes of level int8, too.\n"
 	"Records in a read-only layer are hidden.",
+    .max_pos = 1, /* which is refused with the option that it lacks */
     .opts = opts,
     .run = run_forget,
     .name = "forget",

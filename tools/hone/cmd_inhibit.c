@@ -129,6 +129,15 @@ static int attend(struct hold *h, pid_t pid, const sigset_t *watched)
 	}
 }
 
+/* Says why the command does not start, also to a user who meant its first word as the time. */
+static int refuse_start(char *const *argv, int error)
+{
+	int64_t ns;
+	bool is_time = error == ENOENT && !argv[1] && duration_parse(argv[0], &ns) >= 0;
+	return fail(error == ENOENT ? E_NOTFOUND : E_IO, "cannot start %s: %s%s%s", argv[0], strerror(error),
+		    is_time ? "; to inhibit for that long, give --for " : "", is_time ? argv[0] : "");
+}
+
 static int run_held(const struct args *a, struct hold *h, char **argv)
 {
 	sigset_t watched, before;
@@ -148,7 +157,7 @@ static int run_held(const struct args *a, struct hold *h, char **argv)
 		signal(SIGXFSZ, SIG_DFL); /* hone ignores it */
 		execvp(argv[0], argv);
 		bool none = errno == ENOENT;
-		int why = fail(none ? E_NOTFOUND : E_IO, "cannot start %s: %s", argv[0], strerror(errno));
+		int why = refuse_start(argv, errno);
 		int status = cmd_failed(a, why, none ? 127 : 126);
 		_exit(cmd_flush() < 0 ? 1 : status);
 	}

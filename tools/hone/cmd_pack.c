@@ -131,6 +131,24 @@ static int print(const struct args *a, const struct pack *p, int n)
 	return 0;
 }
 
+/* The cache's writer names the output's folder as a cache, which is not what the user wrote to. */
+static int name_file(const struct pack *p, int rc)
+{
+	static const char remedy[] = ", or choose another folder with --cache";
+	struct buf text = {0};
+	buf_puts(&text, err_text());
+	const char *why = strncmp(buf_str(&text), "cache ", 6) ? NULL : strstr(buf_str(&text), ": ");
+	const char *slash = strrchr(p->out, '/'), *folder = slash ? p->out : ".";
+	size_t n = slash ? (size_t)(slash - p->out) + (slash == p->out) : 1;
+	if (why && (size_t)(why - buf_str(&text)) == 6 + n && !strncmp(buf_str(&text) + 6, folder, n)) {
+		const char *end = strstr(why, remedy);
+		rc = fail(rc, "%s%.*s, or name another file with -o", p->out,
+			  end ? (int)(end - why) : (int)strlen(why), why);
+	}
+	buf_free(&text);
+	return rc;
+}
+
 static int make(const struct args *a, struct pack *p)
 {
 	const char *key = arg_str(a, "key", NULL);
@@ -144,7 +162,7 @@ static int make(const struct args *a, struct pack *p)
 					  : model_cache_open(a, false, p->dir, sizeof p->dir, &p->cache);
 	int n = rc < 0 ? rc : cache_pack(p->cache, p->out, !arg_flag(a, "no-code"));
 	if (n < 0)
-		return n;
+		return rc < 0 ? rc : name_file(p, n);
 	rc = describe(a, p);
 	if (rc >= 0 && p->key)
 		rc = pack_sign(p->out, &p->about, p->key);

@@ -10,6 +10,8 @@
 #include "tests/lib/cli.h"
 #include "tests/lib/keys.h"
 
+#include <sys/resource.h>
+
 enum { RECORDS = 3 };
 
 static const struct target machine = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
@@ -317,6 +319,27 @@ TEST(signed_by_the_fleet)
 	key_file(1, key); /* root keys do not sign packs */
 	CHECK_RUN(0, "pack -o %s --key %s --cache %s", file, key, from);
 	CHECK_RUN(1, "import %s --root %s --cache %s", file, root, to);
+}
+
+/* Without room, the error names the file, and its folder is not called a cache. */
+TEST(a_full_disk_is_not_called_a_cache)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256], file[256], want[400];
+	struct rlimit old;
+	snprintf(cache, sizeof cache, "%s", in_dir("small"));
+	snprintf(file, sizeof file, "%s", in_dir("full.seg"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+	REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
+	REQUIRE(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1000, old.rlim_max}) == 0);
+	CHECK_RUN(1, "pack -o %s --cache %s", file, cache);
+	REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
+	snprintf(want, sizeof want,
+		 "error: %s: File too large; raise the limit of file sizes, or name another file with -o",
+		 file);
+	CHECK_SAYS(cli_err, want);
+	CHECK_RUN(0, "pack -o %s --cache %s", file, cache);
 }
 
 TEST_MAIN

@@ -806,6 +806,23 @@ TEST(sync_names_the_file_that_was_given)
 	CHECK_SAYS(cli_err, "there is no configuration");
 }
 
+/* Words without the option that they belong to. */
+TEST(a_time_and_a_model_without_their_options)
+{
+	CHECK_RUN(127, "inhibit 30s --why x");
+	CHECK_SAYS(cli_err,
+		   "cannot start 30s: No such file or directory; to inhibit for that long, give --for 30s");
+	CHECK_RUN(127, "inhibit --why x -- 30s now");
+	CHECK(!strstr(cli_err, "--for"));
+	CHECK_RUN(2, "forget m.onnx");
+	CHECK_SAYS(cli_err,
+		   "unexpected argument 'm.onnx'; to remove its records: hone forget --model m.onnx");
+	CHECK_RUN(2, "forget 0123abcd");
+	CHECK_SAYS(cli_err, "hone forget --task 0123abcd");
+	CHECK_RUN(2, "forget --all m.onnx");
+	CHECK_SAYS(cli_err, "unexpected argument 'm.onnx'; leave it out");
+}
+
 /* hone tune --cpus 0 tunes for one thread, and other commands have no --cpus. */
 TEST(next_says_the_threads_of_cpus)
 {
