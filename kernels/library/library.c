@@ -207,11 +207,6 @@ static const struct opened *with_word(const char *word)
 
 /* ---- candidates and code ---- */
 
-bool library_is_cand(const char *cand)
-{
-	return !strncmp(cand, LIBRARY_CAND, sizeof LIBRARY_CAND - 1);
-}
-
 int library_cand(const struct task *t, const char *word, int threads, char cand[], size_t room)
 {
 	struct task_piece p;

@@ -18,6 +18,8 @@
 #include "kernels/loops/code.h"
 #include "platform/run/foreign.h"
 
+#include <string.h>
+
 #define LIBRARY_CAND "library="
 
 enum { LIBRARY_WORD = 64, LIBRARY_FILE = 512, LIBRARY_MOST = 8 };
@@ -41,7 +43,10 @@ struct library_found {
  * installed; E_UNSUPPORTED: it is no back end, or has no build id. */
 int library_open(const char *name, struct library_found *out) MUST_CHECK;
 /* Whether a candidate is a library's; hone's own are schedules. */
-bool library_is_cand(const char *cand);
+static inline bool library_is_cand(const char *cand)
+{
+	return !strncmp(cand, LIBRARY_CAND, sizeof LIBRARY_CAND - 1);
+}
 /* The candidate of a library for a task. E_UNSUPPORTED: no library has such a layer. Whether this one has it
  * is known when its code is made. */
 int library_cand(const struct task *t, const char *word, int threads, char cand[], size_t room) MUST_CHECK;

@@ -701,7 +701,7 @@ static const struct opt opts[] = {
     {"library", OPT_STR, "NAMES",
      "libraries whose kernels compete with hone's, layer by layer: openblas, onednn, xnnpack, the absolute "
      "path of one of your own (hone_backend.h), several with commas between, or all that are installed. What "
-     "then runs the model needs the same libraries; where one is gone or another one, hone's default kernel "
+     "then runs the model needs the same libraries; where one is gone or another one, hone's own kernel "
      "runs",
      .values = "all openblas onednn xnnpack"},
     {"strategy", OPT_STR, "NAME",
