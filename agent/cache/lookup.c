@@ -41,7 +41,7 @@ static int get_kind(struct cache *c, const struct lookup *l, struct rec *want, i
 	want->kind = kind;
 	int rc = get_rec(c, want, text, a, out);
 	if (rc >= 0 && l->kind == REC_OWN && library_is_cand(out->cand))
-		return fail(E_NOTFOUND, "the record in the cache is of a library's kernel");
+		return E_NOTFOUND;
 	return rc >= 0 && code ? find_code(c, l->target, out, a, code) : rc;
 }
 

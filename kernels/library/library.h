@@ -58,6 +58,9 @@ int library_code(const struct task *t, const char *cand, struct arena *a, struct
 /* The functions by which platform/run/dev_cpu.c loads and runs such objects. */
 extern const struct foreign_code library_foreign;
 
+/* Computes a piece with portable code. */
+void library_portable(const struct hone_piece *p, const struct hone_buffers *b);
+
 /* For back ends: y = min(max(y + bias + add, least), greatest). bias: it is still to be added. */
 void library_finish(const struct hone_piece *p, const struct hone_buffers *b, bool bias, bool add);
 
