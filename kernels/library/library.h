@@ -32,6 +32,18 @@ struct library {
 };
 
 extern const struct library *const library_table[];
+#define LIBRARY_NAMES "openblas onednn xnnpack" /* of library_table, for programs that do not link it */
+#define LIBRARY_ALL "all"                       /* in lists of names: those of the table */
+
+/* The next name of a list with commas between names, cut to fit; returns what follows it, NULL at the end. */
+static inline const char *library_next(const char *list, char name[LIBRARY_FILE])
+{
+	list += strspn(list, ", ");
+	size_t n = strcspn(list, ","), kept = n < LIBRARY_FILE ? n : LIBRARY_FILE - 1;
+	memcpy(name, list, kept);
+	name[kept] = 0;
+	return n ? list + n : NULL;
+}
 
 /* Identifies a library for processes that do not open it. */
 struct library_found {
