@@ -340,9 +340,10 @@ int ptx_most(const struct ptx_regs *r, int limit)
 
 bool ptx_spills(const struct ptx_regs *r, int limit)
 {
-	bool far = r->all > limit + PTX_REGS_SPILL && r->least > limit / 2,
+	bool farther = r->all > limit + PTX_REGS_SPILL * 3 / 2 && r->least > limit * 3 / 8,
+	     far = r->all > limit + PTX_REGS_SPILL && r->least > limit / 2,
 	     near = r->all > limit + PTX_REGS_SPILL / 2 && r->least > limit - PTX_REGS_SPILL / 2;
-	return far || near || r->least + PTX_REGS_UNIT > limit;
+	return farther || far || near || r->least + PTX_REGS_UNIT > limit;
 }
 
 /* ---- what loops carry ---- */

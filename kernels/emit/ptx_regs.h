@@ -50,8 +50,10 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry);
 int ptx_carried(const struct loops *l, const struct entry *e);
 /* The bound that the emitter sets, where a thread may have `limit`; 0: none below that. */
 int ptx_most(const struct ptx_regs *r, int limit);
-/* Whether the assembler probably spills: it did so only where the estimate was far over the limit, where it
- * was half as far and nearly all registers are live in any order, or where no order leaves it room. */
+/* Whether the assembler probably spills: it did so only where the estimate was far over the limit and half of
+ * the registers are live in any order, where it was farther and three eighths are (118 over 255 with 125
+ * live: 16 bytes on two of four architectures), where it was half as far and nearly all are, or where no
+ * order leaves it room. */
 bool ptx_spills(const struct ptx_regs *r, int limit);
 
 #endif

@@ -14,7 +14,8 @@
 static const char magic[4] = {'H', 'C', 'O', '1'};
 static const char *const role_names[] = {"in", "out", "const", "scratch"};
 
-static const char *const sums[DTYPES] = {[DT_NONE] = "", [DT_F16] = "sums f16\n", [DT_F32] = "sums tf32\n"};
+static const char *const sums[DTYPES] = {
+    [DT_NONE] = "", [DT_F16] = "sums f16\n", [DT_BF16] = "sums bf16\n", [DT_F32] = "sums tf32\n"};
 
 static void put_manifest(const struct manifest *m, struct buf *out)
 {
@@ -188,8 +189,8 @@ static int get_manifest(char *at, struct manifest *m)
 	    !get_number(&at, "winograd", 0, 4, &winograd) || winograd % 2)
 		return fail(E_CORRUPT, "head");
 	const char *v = line(&at, "sums");
-	m->sums = !v ? DT_NONE : *v == 't' ? DT_F32 : DT_F16;
-	if (v && strcmp(v, m->sums == DT_F32 ? "tf32" : "f16") != 0)
+	m->sums = !v ? DT_NONE : *v == 't' ? DT_F32 : *v == 'b' ? DT_BF16 : DT_F16;
+	if (v && strcmp(v, m->sums == DT_F32 ? "tf32" : dtype_name(m->sums)) != 0)
 		return fail(E_CORRUPT, "sums");
 	v = line(&at, "common");
 	m->shares_scratch = v != NULL;

@@ -46,8 +46,8 @@ struct manifest {
 	int64_t scratch_bytes;           /* per thread; on a device of work items, per item */
 	bool shares_scratch; /* all indices have the scratch in common, and it lasts from entry to entry */
 	int winograd;                    /* m of F(m x m, 3x3); 0: another algorithm */
-	enum dtype sums; /* DT_F16: products of f16 are summed in f16 (SUM_HALF), or by fragments; DT_F32: of
-			  * f32 that are rounded to TF32; DT_NONE: others */
+	enum dtype sums; /* DT_F16: products of f16 are summed in f16 (SUM_HALF), or by fragments; DT_BF16,
+			  * DT_F32: of inputs that fragments round to bf16 or TF32; DT_NONE: others */
 	struct code_buf buf[CODE_MAX_BUFS]; /* in ABI order, scratch last */
 	int alias_out, alias_in;            /* the output may share the memory of this input; -1: none */
 };

@@ -664,9 +664,10 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	target_extras(tg, m->features);
 	m->lanes = tg->lanes;
 	m->winograd = w->s.st[0].wino.m;
-	m->sums = t->pairs == DT_BF16 ? DT_NONE : t->pairs;
+	m->sums = DT_NONE;
 	if ((rc = put_entries(w->l, m)) < 0 || (rc = put_bufs(w, m)) < 0)
 		return rc;
+	m->sums = code_pairs(m) ? DT_NONE : t->pairs; /* constants of bf16 say it themselves */
 	*out = w->l;
 	/* The compiler of machine code checks each nest that it gets; builds with a sanitizer check them all.
 	 */

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The roofline of a space: how many products an instruction makes, and the least time of a task. */
+#include "kernels/space/frag.h"
 #include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
+#include "kernels/space/share.h"
 #include "kernels/space/space_rules.h"
 #include "kernels/space/winograd.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static double roofline(const struct target *tg, double ops, double bytes)
 {
@@ -27,6 +31,29 @@ static double most_products(const struct task *t, const struct stage *st, const 
 	for (int a = 0; a < stage_spatial(st); a++)
 		most = fmax(most, quads_products(t, st, a, tg->lanes));
 	return most;
+}
+
+/* Products of fragments in the time of one of f32, by NVIDIA's data sheets, without sparsity. */
+static double fragment_rate(const char *cpu, enum dtype type)
+{
+	int sm = 0;
+	sscanf(cpu, "sm_%d", &sm);
+	bool server = sm == 80 || sm >= 90;
+	double f16 = server ? 16 : sm == 86 || sm == 89 ? 4 : 8;
+	return type == DT_F32 ? f16 / 2 : dtype_is_byte(type) ? 2 * f16 : f16;
+}
+
+/* The same of a task whose products fragments can make; 0: they cannot. */
+static double fragment_products(const struct task *t, const struct target *tg)
+{
+	enum dtype type = t->pairs ? t->pairs : DT_I8;
+	struct frag_plan p;
+	struct sched s;
+	if (!SCHED_THREADED || !target_multiplies_fragments(tg, dtype_name(type)))
+		return 0;
+	sched_init(t, &s);
+	s.st[t->nstages - 1].frags = (struct frags){1, 1, 1, 1, 1, 0}; /* the smallest block */
+	return frag_plan_make(t, tg, &s, &p) < 0 ? 0 : fragment_rate(tg->cpu, type);
 }
 
 /* Returns how many products one instruction of the stage's sum makes, where an f32 instruction makes 1. */
@@ -52,7 +79,7 @@ static double dot_rate(const struct task *t, const struct target *tg)
 			rate = products(t, st, tg);
 		most = work > most ? work : most;
 	}
-	return rate;
+	return fmax(rate, fragment_products(t, tg));
 }
 
 double space_rate(const struct task *t, const struct target *tg, const char *cand)
@@ -82,6 +109,6 @@ double space_roofline(const struct space *s)
 		double other = roofline(&s->tg, ops * w.flops, bytes);
 		best = other < best ? other : best;
 	}
-	double paired = s->pairs ? space_roofline(s->pairs) : best;
-	return paired < best ? paired : best;
+	best = fmin(best, s->pairs ? space_roofline(s->pairs) : best);
+	return fmin(best, s->tf32 ? space_roofline(s->tf32) : best);
 }

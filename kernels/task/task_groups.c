@@ -304,8 +304,9 @@ const struct task *task_inputs(struct arena *a, const struct task *t, enum dtype
 	const struct stage *st = &t->stage[0];
 	const struct prog *p = &st->body;
 	bool tf32 = type == DT_F32;
-	if (t->nsyms || t->nstages != 1 || (type != DT_F16 && !tf32) || st->comb != COMB_SUM || p->n != 3 ||
-	    p->at[0].op != P_READ || p->at[1].op != P_READ || p->at[2].op != P_MUL || stage_exact(t, st) ||
+	if (t->nsyms || t->nstages != 1 || (type != DT_F16 && type != DT_BF16 && !tf32) ||
+	    st->comb != COMB_SUM || p->n != 3 || p->at[0].op != P_READ || p->at[1].op != P_READ ||
+	    p->at[2].op != P_MUL || stage_exact(t, st) ||
 	    st->read[p->at[0].arg].operand == st->read[p->at[1].arg].operand)
 		return NULL;
 	for (int i = 0, constants = 0; i < 2; i++) {

@@ -63,10 +63,10 @@ enum dtype cand_pairs(const char *cand);
  * is a tmp of that type, which the stage's index counts by two. An image that is an input is copied into a
  * new tmp, the last operand, by a stage of its own. NULL: no stage can do so. */
 const struct task *task_pairs(struct arena *a, const struct task *t, enum dtype type);
-/* The same of a task of one stage that sums products of two inputs of floats, which are both rounded to f16,
- * or as DT_F32 to TF32; of TF32, one of them may be a packed constant. Only `pairs` of the copy is set: the
- * operands stay f32 in memory. Its schedules have fragments (kernels/space/frag.h). Not of bf16, since the
- * manifest of a kernel without constants does not name it. NULL: it is no such task. */
+/* The same of a task of one stage that sums products of two inputs of floats, which are both rounded to f16
+ * or bf16, or as DT_F32 to TF32; of TF32, one of them may be a packed constant. Only `pairs` of the copy is
+ * set: the operands stay f32 in memory. Its schedules have fragments (kernels/space/frag.h). NULL: it is no
+ * such task. */
 const struct task *task_inputs(struct arena *a, const struct task *t, enum dtype type);
 /* The task as a schedule with this text sees it: task_pairs or task_inputs, else task_groups. */
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand);

@@ -106,6 +106,7 @@ static const struct ptx_kind {
 		 {"fragments of inputs", LEVEL_FP32, byte_heads_text, "fragrows="},
 		 {"fragments of floats", LEVEL_HALF_SUM, frag_heads, "fragrows="},
 		 {"fragments of bf16", LEVEL_HALF, frag_text, "bf16; "},
+		 {"fragments of bf16 inputs", LEVEL_HALF, frag_heads, "bf16; "},
 		 {"fragments of tf32", LEVEL_HALF, frag_text, "tf32; "},
 		 {"fragments of tf32 inputs", LEVEL_HALF, frag_heads, "tf32; "}};
 enum { PTX_KINDS = sizeof ptx_kinds / sizeof *ptx_kinds };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fragments: PTX run on the host against plain sums, in random products of matrices: exact for bytes, near
- * for floats; texts that lack a barrier or a conversion to TF32, which must be found (test_llvm_ptx_threads.c
- * leaves out waits); targets without them, which are refused. SEED=n runs one program, SEEDS=n changes their
- * number. With PTX_DIR=D texts are written to D/sm_87/N.ptx. */
+ * for floats; texts that lack a barrier, a wait or a conversion to TF32, which must be found; targets without
+ * them, which are refused. SEED=n runs one program, SEEDS=n changes their number. With PTX_DIR=D texts are
+ * written to D/sm_87/N.ptx. */
 #include "kernels/emit/emit.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
@@ -162,11 +162,14 @@ static const char *without(const char *text, const char *part, int k)
 	return copy;
 }
 
-static void mutants(const char *part, int needed)
+/* copies: only programs that copy while they compute, for targets that do. */
+static void mutants(const char *part, bool copies, int needed)
 {
 	int made = 0, found = 0;
 	for (uint64_t seed = 1; made < needed && seed < 300 && !test_bad; seed++) {
 		struct target tg = make_program(seed);
+		if (copies && (seed % 5 < 2 || !(frags_copies(&m.a) || frags_copies(&m.b))))
+			continue;
 		const char *text = print(&tg);
 		REQUIRE(text);
 		for (int k = 0; k < 8 && made < needed; k++) {
@@ -187,7 +190,12 @@ static void mutants(const char *part, int needed)
 
 TEST(a_barrier_left_out_is_found)
 {
-	mutants("bar.sync", 30);
+	mutants("bar.sync", false, 30);
+}
+
+TEST(a_wait_left_out_is_found)
+{
+	mutants("cp.async.wait_group", true, 30);
 }
 
 TEST(fragments_are_refused_where_they_are_missing)

@@ -396,6 +396,9 @@ TEST(registers_are_bounded)
 				     roomy = {.usual = 255, .least = 146, .all = 305};
 	CHECK(ptx_most(&spilled, 255) == 176 && !ptx_spills(&spilled, 255));
 	CHECK(ptx_spills(&crowded, 255) && !ptx_spills(&roomy, 255));
+	const struct ptx_regs farther = {.usual = 255, .least = 125, .all = 373},
+			      deep = {.usual = 255, .least = 95, .all = 373};
+	CHECK(ptx_spills(&farther, 255) && !ptx_spills(&deep, 255));
 }
 
 /* Any group that the schedule gives, or one of the emitter's that the device can have. */

@@ -52,20 +52,21 @@ TEST(bytes_round_trip)
 	arena_free(&arena);
 }
 
-/* A manifest says whether its code sums in f16, or products of TF32. Without that line it does neither. */
+/* A manifest says whether its code sums in f16, or products of bf16 or TF32. Without that line it does
+ * neither. */
 TEST(sums_are_named)
 {
 	static const struct {
 		enum dtype sums;
 		const char *line;
-	} rows[] = {{DT_F16, "sums f16\n"}, {DT_F32, "sums tf32\n"}};
+	} rows[] = {{DT_F16, "sums f16\n"}, {DT_BF16, "sums bf16\n"}, {DT_F32, "sums tf32\n"}};
 	struct buf a = {0};
 	struct arena arena = {0};
 	sample();
 	CHECK(code_pairs(&c.m) == DT_NONE);
 	code_bytes(&c, &a);
 	CHECK(!memmem(a.p, a.n, "sums", 4) && !memmem(a.p, a.n, "null", 4));
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		a.n = 0;
 		c.m.sums = rows[i].sums;
 		code_bytes(&c, &a);

@@ -107,7 +107,9 @@ TEST(schedules_that_do_not_fit_are_refused)
 	     "registers each"},
 	    {floats, "f16; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_72", NULL},
 	    {floats, "f16; tile=m:2", "sm_90", "fragments alone"},
-	    {floats, "bf16; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_90", "bf16"},
+	    {floats, "bf16; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_90", NULL},
+	    {floats, "bf16; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_75", "none of bf16"},
+	    {floats, "bf16; tile=m:2", "sm_90", "fragments alone"},
 	    {product, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2 fragring=2", "sm_80", NULL},
 	    {product, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_75", "none of tf32"},
 	    {product, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_72", "none of tf32"},
@@ -221,6 +223,27 @@ TEST(tf32_is_refused_below_level_half)
 		}
 }
 
+/* The same of two inputs as bf16. */
+TEST(bf16_of_inputs_is_refused_below_level_half)
+{
+	for (int c = 0; c < PTX_CPUS; c++)
+		for (int level = 0; level < LEVELS; level++) {
+			struct arena a = {0};
+			struct task *t = ARENA_NEW(&a, struct task);
+			struct target tg = ptx_target(ptx_cpus[c]);
+			const struct space_want want = {.level = (enum level)level};
+			bool good = level == LEVEL_HALF && c >= 2; /* half-sum takes f16 */
+			struct space *s;
+			REQUIRE_OK(task_parse(floats, t));
+			REQUIRE_OK(space_make(&a, t, &tg, &want, &s));
+			int rc = space_legal(s, "bf16; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2");
+			CHECK(rc == (good ? E_OK : E_INFEASIBLE));
+			int n = drawn_of("bf16; ", floats, &tg, (enum level)level);
+			CHECK(good ? n > 10 : n == 0);
+			arena_free(&a);
+		}
+}
+
 TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 {
 	struct target gpu = ptx_target("sm_72"), other = case_gpu();
@@ -250,6 +273,37 @@ TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) == 0);
 }
 
+/* The roofline knows what fragments multiply in the time of one product of f32. */
+TEST(rooflines_have_the_rates_of_fragments)
+{
+	static const struct {
+		const char *text, *cand, *cpu;
+		double rate;
+	} rows[] = {{product, "f16; ", "sm_72", 8},  {product, "bf16; ", "sm_80", 16},
+		    {product, "bf16; ", "sm_87", 8}, {floats, "bf16; ", "sm_90", 16},
+		    {floats, "tf32; ", "sm_87", 4},  {floats, "tf32; ", "sm_90", 8},
+		    {bytes, "", "sm_72", 16},        {heads, "", "sm_80", 32},
+		    {product, "", "sm_90", 1},       {apart, "", "sm_90", 1},
+		    {groups, "tf32; ", "sm_80", 8}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct target tg = ptx_target(rows[i].cpu);
+		REQUIRE_OK(task_parse(rows[i].text, t));
+		double rate = space_rate(t, &tg, rows[i].cand);
+		if (rate != rows[i].rate)
+			printf("%s%s: %g\n", rows[i].cand, rows[i].cpu, rate);
+		CHECK(rate == rows[i].rate);
+		const struct space_want loose = {.level = LEVEL_HALF}, tight = {.level = LEVEL_FP32};
+		struct space *s[2];
+		REQUIRE_OK(space_make(&a, t, &tg, &tight, &s[0]));
+		REQUIRE_OK(space_make(&a, t, &tg, &loose, &s[1]));
+		tg.bw_gbs[0] = tg.bw_gbs[1] = tg.bw_gbs[2] = tg.bw_gbs[3] = 1e6;
+		CHECK(space_roofline(s[1]) <= space_roofline(s[0]));
+		arena_free(&a);
+	}
+}
+
 /* The portfolio has fragments where the space has them, those of the best draft first; and where all
  * schedules of a view have them, its default has. */
 TEST(rules_have_fragments)
@@ -261,7 +315,7 @@ TEST(rules_have_fragments)
 	} rows[] = {{product, "sm_72", LEVEL_HALF_SUM, "f16; "}, {product, "sm_90", LEVEL_HALF, "bf16; "},
 		    {product, "sm_75", LEVEL_HALF, NULL},        {bytes, "sm_72", LEVEL_EXACT, "frag"},
 		    {apart, "sm_90", LEVEL_HALF, NULL},          {apart, "sm_90", LEVEL_HALF_SUM, NULL},
-		    {floats, "sm_75", LEVEL_HALF_SUM, "f16; "},  {floats, "sm_90", LEVEL_HALF, "tf32; "}};
+		    {floats, "sm_75", LEVEL_HALF_SUM, "f16; "},  {floats, "sm_90", LEVEL_HALF, "bf16; "}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct arena a = {0};
 		struct task *t = ARENA_NEW(&a, struct task);
@@ -369,7 +423,9 @@ TEST(kernels_without_a_meeting_are_found)
 	    {product, "tf32; fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=1"},
 	    {across, "tf32; fragrows=1 fragcols=2 warprows=1 warpcols=2 fragk=2"},
 	    {product, "tf32; fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=3"},
-	    {floats, "tf32; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=1 fragring=3"}};
+	    {floats, "tf32; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=1 fragring=3"},
+	    {floats, "bf16; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2"},
+	    {across, "bf16; fragrows=1 fragcols=2 warprows=1 warpcols=2 fragk=2"}};
 	struct target tg = ptx_target("sm_80");
 	int found = 0;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -385,6 +441,7 @@ TEST(kernels_without_a_meeting_are_found)
 			REQUIRE_OK(case_parse(&c, cases[i][0], &r));
 			REQUIRE_OK(lower(&c.t, cases[i][1], &tg, &c.a, &l, &m));
 			REQUIRE_OK(loops_check(l));
+			CHECK(code_pairs(&m) == cand_pairs(cases[i][1]));
 			case_bind(&c, &m, bufs, elems);
 			bool some = remove_meeting(&l->entry[0].body, n, &at);
 			int rc = loops_run(l, 0, bufs, m.param, 0, code_extent(&m, 0, m.param));
@@ -400,7 +457,7 @@ TEST(kernels_without_a_meeting_are_found)
 	/* Three in a step, two with a ring; one behind the sums of a row of fragments, and one between rows.
 	 */
 	CHECK(found == (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1) + (2 + 1) +
-			   (2 + 1) + (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1));
+			   (2 + 1) + (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (2 + 1) + (2 + 1));
 }
 
 TEST_MAIN
