@@ -228,6 +228,10 @@ TEST(hones_own_best_kernel_stays_beside_a_librarys)
 	schedule_of(cache, "best", best);
 	CHECK(own[0] && !strncmp(best, "library=shim/1.0@", 17));
 	CHECK(unlink(so) == 0);
+	CHECK_RUN(0, "explain %s 1 --threads 1 --cache %s", product(), cache);
+	char line[600];
+	snprintf(line, sizeof line, "  own      %.40s", own);
+	CHECK_SAYS(cli_out, line);
 	CHECK_RUN(0, "export -o %s --cache %s", in_dir("records"), cache);
 	CHECK_RUN(0, "import %s --cache %s", in_dir("records"), in_dir("ci"));
 	CHECK(!strstr(cli_err, "refused"));
