@@ -5,6 +5,7 @@
 #include "agent/cache/hint.h"
 #include "agent/cache/kept_code.h"
 #include "agent/cache/lookup.h"
+#include "agent/sync/offered.h"
 #include "tests/lib/board_cache.h"
 #include "tests/lib/records.h"
 
@@ -98,6 +99,26 @@ TEST(others_are_sent_hones_own_as_the_best)
 	/* a box without the library found a better one */
 	put(&better, "better");
 	CHECK(!sent(REC_OWN)[0] && strstr(sent(REC_BEST), "cand lane=n:16\n"));
+	close_cache();
+	arena_free(&mem);
+}
+
+TEST(a_fleet_is_sent_hones_own_as_the_best)
+{
+	open_cache();
+	struct rec own = make(REC_OWN, "lane=n:8", 500), library = make(REC_BEST, LIBRARY, 100);
+	put(&library, "library");
+	put(&own, "own");
+	char cls[33];
+	struct offered *o;
+	const char *line = NULL;
+	key_text(target_key(&target), cls);
+	REQUIRE_OK(offered_open(cache, cls, "fleet", &o));
+	CHECK(offered_next(o, &mem, &line) == (int)CACHE_REC);
+	REQUIRE(line);
+	CHECK(strstr(line, "kind best") && strstr(line, "lane=n:8") && !strstr(line, "library="));
+	CHECK(offered_next(o, &mem, &line) == 0);
+	offered_close(o);
 	close_cache();
 	arena_free(&mem);
 }
