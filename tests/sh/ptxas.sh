@@ -105,11 +105,12 @@ for arch in sm_72 sm_75 sm_80 sm_87 sm_90; do
 	sed -n "s/^$arch: [0-9]* candidates, /$arch: /p" "$dir/emitted"
 	wrong=$(awk '$3 > 0 { print "spills" } $2 > 0 { print "local memory" }
 		$8 { all[$7]++; far[$7] += !$5 }
-		END { for (l in all) if (far[l] > 1 + all[l] / (l ? 10 : 20)) print far[l] " of " all[l] " estimates are far off" }' "$dir/rows")
+		END { for (l in all) if (far[l] > 1 + all[l] / (l + 0 ? 10 : 20)) print far[l] " of " all[l] " estimates are far off" }' "$dir/rows")
 	: >"$dir/layers"
 	for f in "$dir/texts/$arch"/*.layer; do
 		[ -f "$f" ] || continue
-		if "$as" -arch=$arch -o "$dir/cubin" "$f" >"$dir/log" 2>&1; then
+		if "$as" -v -arch=$arch -o "$dir/cubin" "$f" >"$dir/log" 2>&1; then
+			grep -q '[1-9][0-9]* bytes spill stores' "$dir/log" && wrong="$wrong $(basename "$f") spills"
 			[ -n "$dis" ] && part=$("$dis" -c "$dir/cubin" 2>/dev/null | awk "$share") && [ -n "$part" ] &&
 				echo "$arch: $(basename "$f" .layer): share of multiply-adds ${part% *}" &&
 				echo "$(basename "$f" .layer) ${part% *}" >>"$dir/layers"
@@ -121,10 +122,12 @@ for arch in sm_72 sm_75 sm_80 sm_87 sm_90; do
 	done
 	case $arch in
 	sm_87 | sm_90)
-		wrong=$wrong$(awk '{ sub(/^[a-z0-9]*-/, "", $1); if (!($1 in best) || $2 > best[$1]) best[$1] = $2 }
-			END { for (l in best) if (best[l] < .85) print l ": a share of " best[l] }' "$dir/layers")
+		wrong="$wrong $(awk '{ sub(/^[a-z0-9]*-/, "", $1); if (!($1 in best) || $2 > best[$1]) best[$1] = $2 }
+			END { for (l in best) if (best[l] < .85) print l ": a share of " best[l] }' "$dir/layers")"
+		[ -n "$dis" ] || echo "skip: no nvdisasm, so the shares of $arch are not known"
 		;;
 	esac
+	wrong=${wrong# }
 	[ -z "$wrong" ] || echo "$arch: $wrong"
 	if [ $refused = 0 ] && [ -z "$wrong" ]; then good=$((good + 1)); else bad=$((bad + 1)); fi
 done
