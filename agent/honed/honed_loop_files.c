@@ -38,6 +38,8 @@ static struct key model_key(const struct loop *l, const struct conf_model *m, co
 		buf_printf(&b, " %s", m->shapes.shape[i]);
 	if (m->device)
 		buf_printf(&b, "\n%s", m->device);
+	if (m->library)
+		buf_printf(&b, "\nlibrary %s", m->library);
 	struct key k = hash_join(hash_bytes(buf_str(&b), b.n), l->id);
 	buf_free(&b);
 	return k;
