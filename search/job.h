@@ -47,6 +47,8 @@ struct job_task {
 	 * slice has shown what there is to beat, raced like others, and never varied. */
 	int noffers;
 	const char *const *offer;
+	/* The best candidate of the space by the cache's record, if the incumbent is an offer; NULL: none. */
+	const char *own;
 	bool f32;      /* f16 does not hold its weights, whatever the level */
 	bool codeless; /* no code of the incumbent can run: it is made before any other task's default */
 	/* > 0: the incumbent is a stranger's, and this is the time that he claims. It gets one try. The try
@@ -148,6 +150,8 @@ struct job_calls {
 	 * measurement and the bytes of its code. It must copy what it keeps. < 0 stops the job with that
 	 * error. */
 	int (*sink)(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code);
+	/* Takes the best candidate of the space, while the best of all is an offer. May be NULL. */
+	int (*sink_own)(void *ctx, int task, const char *cand, const struct meas *m, struct blob code);
 	void (*progress)(void *ctx, const struct job_progress *p); /* called often; may be NULL */
 	/* Called after every trial, and once more for a trial that lost a race. May be NULL. */
 	void (*tried)(void *ctx, int task, const struct tried *t);

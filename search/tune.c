@@ -45,6 +45,8 @@ int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index,
 	    .strategy = strategy_find(b->job->search.strategy ? b->job->search.strategy : STRATEGY_DEFAULT),
 	    .best = -1,
 	    .kept = -1,
+	    .before_offer = -1,
+	    .own = -1,
 	    .known = -1};
 	if (!t->strategy)
 		return fail(E_USAGE, "unknown search strategy '%s'", b->job->search.strategy);
@@ -440,6 +442,8 @@ int tune_slice(struct tune *t)
 		rc = tune_try_offers(t);
 	if (rc >= 0)
 		rc = race(t);
+	if (rc >= 0)
+		rc = tune_keep_own(t);
 	if (rc < 0)
 		return rc;
 	t->saved = before_ns ? 1 - (double)t->result->best_ns / (double)before_ns : 0;

@@ -14,6 +14,7 @@ struct trial {
 	struct key key; /* of the text */
 	int64_t ns;     /* fastest run; INT64_MAX: failed */
 	struct built code;
+	bool own_lost;      /* it lost a race of candidates of the space (search/tune_offer.c) */
 	struct tried tried; /* what the job's caller is told */
 };
 
@@ -35,6 +36,9 @@ struct tune {
 	bool fallen;            /* it failed, and has no successor yet */
 	int kept;               /* the last incumbent that the sink took; -1: none */
 	int64_t kept_ns;        /* its time */
+	int before_offer;       /* the incumbent of the space that an offer replaced last; -1: none */
+	int own;                /* the best of the space that the sink took, if the incumbent is an offer;
+				   -1: none */
 	int known;              /* trial of the caller's incumbent, if it was built first; -1: it was not */
 	struct meas known_meas; /* result of that trial, */
 	int64_t known_ns;       /* and how long it took */

@@ -207,10 +207,8 @@ const char *tune_ahead(struct tune *t)
 
 static int trial_of(struct tune *t, const char *cand, int64_t ns)
 {
-	int i = 0;
-	while (i < t->ntrials && strcmp(t->trial[i].cand, cand))
-		i++;
-	if (i == t->ntrials)
+	int i = tune_find(t, cand);
+	if (i < 0)
 		i = tune_add(t, cand);
 	t->trial[i].ns = ns > 0 ? ns : INT64_MAX;
 	return i;

@@ -14,7 +14,11 @@ bool tune_is_offer(const struct tune *t, const char *cand);
 int tune_legal(const struct tune *t, const char *cand) MUST_CHECK;
 /* tune_offer.c: tries the offers that are not known yet. */
 int tune_try_offers(struct tune *t) MUST_CHECK;
+/* While the incumbent is an offer: keeps the best candidate of the space beside it, found by races, and hands
+ * it to the sink. */
+int tune_keep_own(struct tune *t) MUST_CHECK;
 
+int tune_find(const struct tune *t, const char *cand); /* its trial; -1: none */
 bool tune_knows(const struct tune *t, const char *cand);
 int tune_add(struct tune *t, const char *cand); /* adds a trial, proposed by t->by; returns its index */
 int tune_rounds(const struct tune *t);          /* rounds in which a trial is timed */
@@ -33,6 +37,7 @@ int tune_replace(struct tune *t) MUST_CHECK;
 void tune_tell_akin(struct tune *t);
 /* Hands a result to the caller at once, so that a stop at any moment loses nothing. */
 int tune_save(struct tune *t, bool best, int trial, const struct meas *m) MUST_CHECK;
+int tune_save_own(struct tune *t, int trial, const struct meas *m) MUST_CHECK;
 
 /* tried.c: reports trials, and recalls those of earlier boxes. */
 void tune_believe(struct tune *t, int i, const float f[FEATURES]); /* before it is built */

@@ -22,13 +22,18 @@ enum {
  * at first. */
 #define PART_FROM_NS (2 * NS_PER_MS)
 
-bool tune_knows(const struct tune *t, const char *cand)
+int tune_find(const struct tune *t, const char *cand)
 {
 	struct key k = hash_text(cand);
 	for (int i = 0; i < t->ntrials; i++)
 		if (key_equal(t->trial[i].key, k))
-			return true;
-	return false;
+			return i;
+	return -1;
+}
+
+bool tune_knows(const struct tune *t, const char *cand)
+{
+	return tune_find(t, cand) >= 0;
 }
 
 int tune_add(struct tune *t, const char *cand)
@@ -77,8 +82,11 @@ static void drop_slow(struct tune *t)
 
 void tune_set_best(struct tune *t, int trial, int64_t ns)
 {
-	if (t->best != trial && !tune_is_offer(t, t->trial[trial].cand))
+	bool offer = tune_is_offer(t, t->trial[trial].cand);
+	if (t->best != trial && !offer)
 		space_features(t->space, t->trial[trial].cand, t->f);
+	if (offer && t->best >= 0 && !tune_is_offer(t, t->trial[t->best].cand))
+		t->before_offer = t->best;
 	t->best = trial;
 	t->result->best_ns = ns;
 	snprintf(t->result->best, sizeof t->result->best, "%s", t->trial[trial].cand);
@@ -90,7 +98,16 @@ void tune_tell_akin(struct tune *t)
 		akin_add(&t->box->akin, space_task(t->space), t->index, t->trial[t->best].cand);
 }
 
-int tune_save(struct tune *t, bool best, int trial, const struct meas *m)
+enum save { SAVE_DEFAULT, SAVE_BEST, SAVE_OWN };
+
+static int hand_over(struct tune *t, enum save what, const char *cand, const struct meas *m, struct blob code)
+{
+	const struct job_calls *c = &t->box->job->calls;
+	return what == SAVE_OWN ? c->sink_own(c->ctx, t->index, cand, m, code)
+				: c->sink(c->ctx, t->index, what == SAVE_BEST, cand, m, code);
+}
+
+static int save(struct tune *t, enum save what, int trial, const struct meas *m)
 {
 	struct trial *r = &t->trial[trial];
 	struct box *b = t->box;
@@ -103,19 +120,30 @@ int tune_save(struct tune *t, bool best, int trial, const struct meas *m)
 		if (rc >= 0 && box_alive(b, &r->code))
 			rc = box_code(b, &r->code, &code);
 		if (rc > 0)
-			rc = b->job->calls.sink(b->job->calls.ctx, t->index, best, r->cand, m, code);
+			rc = hand_over(t, what, r->cand, m, code);
 		arena_reset(&b->scratch);
 		if (rc < 0)
 			return rc;
 		if (!box_alive(b, &r->code))
 			continue;
-		if (best && trial == t->best) {
+		if (what == SAVE_BEST && trial == t->best) {
 			t->kept = trial;
 			t->kept_ns = t->result->best_ns;
 		}
+		t->own = what == SAVE_OWN ? trial : t->own;
 		return E_OK;
 	}
 	return E_OK;
+}
+
+int tune_save(struct tune *t, bool best, int trial, const struct meas *m)
+{
+	return save(t, best ? SAVE_BEST : SAVE_DEFAULT, trial, m);
+}
+
+int tune_save_own(struct tune *t, int trial, const struct meas *m)
+{
+	return save(t, SAVE_OWN, trial, m);
 }
 
 /* The first times of a long kernel are of a part of its range, unless memory limits it: a part does not show

@@ -5,10 +5,12 @@
 #include "agent/cache/hint.h"
 #include "agent/cache/history.h"
 #include "agent/cache/kept_code.h"
+#include "agent/cache/own.h"
 #include "agent/cache/recipe.h"
 #include "agent/cache/stale.h"
 #include "agent/cache/trials.h"
 #include "kernels/group/choices.h"
+#include "kernels/library/library.h"
 #include "kernels/task/task.h"
 #include "platform/base/log.h"
 #include "search/job.h"
@@ -48,7 +50,9 @@ static int check_names(const char *text, struct key k, struct arena *a, struct r
 		return fail(E_CORRUPT, "its key and its task's text do not belong together");
 	if (!rec_is_plain(&r))
 		return fail(E_CORRUPT, "its names are not plain text");
-	return cand_check(r.task_text, r.cand);
+	return library_is_cand(r.cand)
+		   ? fail(E_CORRUPT, "its kernel is a library's, and others take hone's own kernels alone")
+		   : cand_check(r.task_text, r.cand);
 }
 
 static int check_rec(const char *text, struct key k, struct arena *a)
@@ -138,15 +142,42 @@ static bool fits_line(const char *text)
 	return n < EXCHANGE_LINE_BYTES;
 }
 
-json_t *exchange_json(struct cache *c, enum cache_type t, struct key k)
+int exchange_for_others(struct cache *c, struct key *k, const char **text, struct arena *a)
+{
+	struct rec r;
+	struct buf b = {0};
+	if (rec_parse(*text, a, &r) < 0)
+		return 1; /* its reader refuses it */
+	if (library_is_cand(r.cand) || (r.kind == REC_OWN && !own_is_best(c, &r)))
+		return 0;
+	if (r.kind != REC_OWN)
+		return 1;
+	r.kind = REC_BEST;
+	rec_text(&r, &b);
+	int rc = buf_ok(&b) ? 1 : fail(E_NOMEM, "no memory for a record");
+	*k = rec_key(&r);
+	*text = rc > 0 ? arena_strdup(a, buf_str(&b)) : NULL;
+	buf_free(&b);
+	return rc;
+}
+
+int exchange_json(struct cache *c, enum cache_type t, struct key k, json_t **out)
 {
 	struct arena a = {0};
 	struct blob b;
-	json_t *j = NULL;
-	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n) && fits_line(b.p))
-		j = exchange_record(t, k, b.p);
+	*out = NULL;
+	int rc = cache_get(c, t, k, &a, &b);
+	const char *text = rc >= 0 ? b.p : NULL;
+	if (rc >= 0 && memchr(b.p, 0, b.n))
+		rc = fail(E_CORRUPT, "the record is not text");
+	if (rc >= 0)
+		rc = t == CACHE_REC ? exchange_for_others(c, &k, &text, &a) : 1;
+	if (rc > 0 && !fits_line(text))
+		rc = fail(E_UNSUPPORTED, "no line can hold the record");
+	if (rc > 0 && !(*out = exchange_record(t, k, text)))
+		rc = fail(E_NOMEM, "no memory for the JSON");
 	arena_free(&a);
-	return j;
+	return rc;
 }
 
 static enum cache_type type_of(const char *name)
@@ -281,7 +312,7 @@ void exchange_tell(const struct cache *c, const struct exchange_sum *sum)
 /* A record without code is only a claim: it becomes a hint. */
 static int merge_hint(struct cache *to, const struct rec *theirs, struct exchange_sum *sum)
 {
-	if (theirs->kind != REC_BEST || theirs->meas.status != MEAS_OK || hint_is_known(to, theirs)) {
+	if (theirs->kind == REC_DEFAULT || theirs->meas.status != MEAS_OK || hint_is_known(to, theirs)) {
 		sum->known++;
 		return E_OK;
 	}
@@ -294,6 +325,15 @@ static int merge_hint(struct cache *to, const struct rec *theirs, struct exchang
 	return rc < 0 ? rc : E_OK;
 }
 
+/* The kind as which hone's own best record is put into a cache: beside a library's, or as the best. */
+static int own_kind(struct cache *to, const struct rec *theirs, struct arena *a)
+{
+	struct rec best, key = *theirs;
+	key.kind = REC_BEST;
+	bool beside = cache_get_rec(to, rec_key(&key), a, &best) >= 0 && library_is_cand(best.cand);
+	return beside ? REC_OWN : REC_BEST;
+}
+
 /* The faster of two kernels with code is kept; a record with code replaces one without. */
 static int merge_rec(struct cache *to, struct cache *from, struct key k, struct arena *a,
 		     struct exchange_sum *sum)
@@ -303,9 +343,11 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 	int rc = cache_get_rec(from, k, a, &theirs);
 	if (rc < 0)
 		return rc == E_NOTFOUND ? E_OK : rc;
-	bool here = cache_get_rec(to, k, a, &ours) >= 0;
-	bool runs = here && ours.meas.status == MEAS_OK && kept_code_get(to, &ours, a, &code) >= 0;
 	bool has_code = kept_code_get(from, &theirs, a, &code) >= 0;
+	theirs.kind = theirs.kind == REC_DEFAULT ? REC_DEFAULT : own_kind(to, &theirs, a);
+	struct blob our_code;
+	bool here = cache_get_rec(to, rec_key(&theirs), a, &ours) >= 0;
+	bool runs = here && ours.meas.status == MEAS_OK && kept_code_get(to, &ours, a, &our_code) >= 0;
 	if (!has_code)
 		return merge_hint(to, &theirs, sum);
 	if (here &&
@@ -331,7 +373,15 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 	int rc = cache_get(from, t, k, a, &theirs);
 	if (rc < 0)
 		return rc == E_NOTFOUND ? E_OK : rc;
-	rc = memchr(theirs.p, 0, theirs.n) ? E_CORRUPT : check[t](theirs.p, k, a);
+	const char *text = theirs.p;
+	struct key key = k;
+	rc = memchr(theirs.p, 0, theirs.n) ? E_CORRUPT
+	     : t == CACHE_REC              ? exchange_for_others(from, &key, &text, a)
+					   : 1;
+	if (rc == 0)
+		return E_OK; /* a library's */
+	if (rc > 0)
+		rc = check[t](text, key, a);
 	if (rc < 0) {
 		sum->refused += rc == E_CORRUPT;
 		return rc == E_CORRUPT ? E_OK : rc;

@@ -32,8 +32,12 @@ struct exchange_line {
 	int64_t records;  /* lines of the export that begins with this one; 0: it does not say */
 };
 #define EXCHANGE_COUNT "records"
-/* The record with this key; NULL: none, no memory, or a record that no line can hold. */
-json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
+/* Others take hone's kernels alone: to them hone's own best one beside a library's (agent/cache/own.h) is the
+ * best one. *k, *text: of a record of type CACHE_REC, and what is sent for it. 0: nothing is. */
+int exchange_for_others(struct cache *c, struct key *k, const char **text, struct arena *a) MUST_CHECK;
+/* 1: the line for the record with this key; 0: it is not for others; < 0: there is none, no memory, or a
+ * record that no line can hold. */
+int exchange_json(struct cache *c, enum cache_type t, struct key k, json_t **out) MUST_CHECK;
 json_t *exchange_record(enum cache_type t, struct key k, const char *text);
 /* E_CORRUPT: it is not a valid record; out->records is that of its JSON, or 0. */
 int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out) MUST_CHECK;

@@ -183,12 +183,12 @@ static int forget_trial(struct cache *c, const struct rec *h)
 	return rc == E_NOTFOUND ? E_OK : rc;
 }
 
-/* 1: the best record had the hint's candidate, and is gone. */
-static int forget_best(struct cache *c, const struct rec *h)
+/* 1: the record of this kind had the hint's candidate, and is gone. */
+static int forget_kind(struct cache *c, const struct rec *h, enum rec_kind kind)
 {
 	struct arena a = {0};
 	struct rec key = *h, best;
-	key.kind = REC_BEST;
+	key.kind = (int)kind;
 	int rc = cache_get_rec(c, rec_key(&key), &a, &best);
 	bool served = rc >= 0 && !strcmp(best.cand, h->cand);
 	if (served) {
@@ -202,8 +202,10 @@ static int forget_best(struct cache *c, const struct rec *h)
 
 int hint_take_back(struct cache *c, const struct rec *h)
 {
-	int rc = forget_best(c, h);
-	if (rc > 0) /* else its trial stays, or the same hint could cost a measurement again and again */
+	int own = forget_kind(c, h, REC_OWN), rc = own < 0 ? own : forget_kind(c, h, REC_BEST);
+	if (rc > 0 ||
+	    (rc == 0 &&
+	     own > 0)) /* else its trial stays, or the same hint could cost a measurement again and again */
 		rc = forget_trial(c, h);
 	return rc < 0 || h->kind != REC_HINT ? rc : cache_forget(c, CACHE_HINT, rec_key(h));
 }
@@ -264,8 +266,10 @@ bool hint_is_known(struct cache *c, const struct rec *of)
 	struct arena a = {0};
 	struct rec key = *of, got;
 	bool known = hint_get(c, of, &a, &got) >= 0 && !strcmp(got.cand, of->cand);
-	key.kind = REC_BEST;
-	known |= cache_get_rec(c, rec_key(&key), &a, &got) >= 0 && !strcmp(got.cand, of->cand);
+	for (int i = 0; i < 2; i++) {
+		key.kind = i ? REC_OWN : REC_BEST;
+		known |= cache_get_rec(c, rec_key(&key), &a, &got) >= 0 && !strcmp(got.cand, of->cand);
+	}
 	arena_free(&a);
 	return known;
 }
@@ -304,7 +308,7 @@ static int drop_rec(struct cache *c, struct key k)
 	struct rec r;
 	int rc = cache_get_rec(c, k, &a, &r);
 	if (rc >= 0)
-		rc = r.kind == REC_BEST && r.origin == ORIGIN_HINT ? hint_take_back(c, &r) : E_OK;
+		rc = r.kind != REC_DEFAULT && r.origin == ORIGIN_HINT ? hint_take_back(c, &r) : E_OK;
 	arena_free(&a);
 	return rc == E_NOTFOUND ? E_OK : rc;
 }

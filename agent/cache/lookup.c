@@ -2,6 +2,7 @@
 #include "agent/cache/lookup.h"
 
 #include "agent/cache/kept_code.h"
+#include "kernels/library/library.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,17 @@ static int get_rec(struct cache *c, const struct rec *want, const char *text, st
 		   : rc;
 }
 
+/* Gets the record of this kind, and its code if `code` is not NULL. */
+static int get_kind(struct cache *c, const struct lookup *l, struct rec *want, int kind, const char *text,
+		    struct arena *a, struct rec *out, struct code *code)
+{
+	want->kind = kind;
+	int rc = get_rec(c, want, text, a, out);
+	if (rc >= 0 && l->kind == REC_OWN && library_is_cand(out->cand))
+		return E_NOTFOUND;
+	return rc >= 0 && code ? find_code(c, l->target, out, a, code) : rc;
+}
+
 int lookup_threads(int own, int out[LOOKUP_THREADS])
 {
 	static const int usual[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64};
@@ -56,15 +68,14 @@ int lookup_find(struct cache *c, const struct lookup *l, struct key task, const 
 	struct rec want = {.task = task, .target_key = l->target_key};
 	int threads[LOOKUP_THREADS], n = lookup_threads(l->threads, threads);
 	strcpy(want.device, l->target ? target_device(l->target) : "cpu");
-	for (int kind = (int)l->kind; kind >= (int)REC_DEFAULT; kind--)
+	for (int kind = l->kind == REC_OWN ? REC_BEST : (int)l->kind; kind >= (int)REC_DEFAULT; kind--)
 		for (int of = (int)l->level; of >= 0; of = level_below(of))
 			for (int i = 0; i < n; i++) {
-				want.kind = kind;
 				want.level = (enum level)of;
 				want.threads = threads[i];
-				int rc = get_rec(c, &want, text, a, out);
-				if (rc >= 0 && code)
-					rc = find_code(c, l->target, out, a, code);
+				int rc = get_kind(c, l, &want, kind, text, a, out, code);
+				if (rc == E_NOTFOUND && kind == REC_BEST)
+					rc = get_kind(c, l, &want, REC_OWN, text, a, out, code);
 				if (rc != E_NOTFOUND)
 					return rc;
 			}

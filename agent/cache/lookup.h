@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the record of the cache that serves a task. If none was tuned for this number of threads, the one for
  * the nearest number serves; if none was tuned at this level, one of the next lower level
- * does (kernels/task/level.h); if there is no REC_BEST, the
- * REC_DEFAULT. */
+ * does (kernels/task/level.h); if there is no REC_BEST, the REC_OWN of the same number of threads and
+ * level, or at last the REC_DEFAULT. A lookup of kind REC_OWN is for a process that cannot use libraries: it
+ * skips a REC_BEST whose kernel is a library's. */
 #ifndef AGENT_LOOKUP_H
 #define AGENT_LOOKUP_H
 
@@ -22,7 +23,7 @@ struct lookup {
 	const struct target *target; /* the code must run on it; may be NULL where no code is asked for */
 	int threads;
 	enum level level;
-	enum rec_kind kind; /* REC_BEST, or REC_DEFAULT to exclude best records */
+	enum rec_kind kind; /* REC_BEST, REC_OWN, or REC_DEFAULT to exclude best records */
 };
 
 /* Finds the record that serves a task, and its code if `code` is not NULL: a record whose code is missing,

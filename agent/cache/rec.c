@@ -15,7 +15,7 @@
 
 const char *rec_kind_name(int kind)
 {
-	static const char *const words[REC_KINDS] = {"default", "best", "hint"};
+	static const char *const words[REC_KINDS] = {"default", "best", "hint", "own"};
 	return kind >= 0 && kind < REC_KINDS ? words[kind] : NULL;
 }
 

@@ -14,6 +14,7 @@ enum rec_kind {
 	REC_DEFAULT, /* the default */
 	REC_BEST,    /* the fastest candidate that this board measured */
 	REC_HINT,    /* a stranger's candidate (agent/cache/hint.h) */
+	REC_OWN,     /* hone's own fastest candidate, of a task whose REC_BEST is a library's */
 	REC_KINDS
 };
 
@@ -42,7 +43,7 @@ struct rec {
 
 struct key rec_key(const struct rec *r);  /* SHA-256 of task, target key, device, threads, level and kind */
 struct key code_key(const struct rec *r); /* ... of that, emitter and candidate */
-const char *rec_kind_name(int kind);      /* "default", "best", "hint"; NULL: no enum rec_kind */
+const char *rec_kind_name(int kind);      /* "default", "best", "hint", "own"; NULL: no enum rec_kind */
 const char *rec_origin_name(int origin);  /* "search", "hint"; NULL: no enum rec_origin */
 /* Appends the record's text: "hone-rec 2" and one line for each field. The level is that of "exact", a flag
  * once (level_word). A last line "origin" is there only if

@@ -167,13 +167,13 @@ static int meet_hint(void *ctx, const struct rec *r)
 	return E_OK;
 }
 
-/* A best record of the same task is a seed, one of another task may become one; a default's candidate is
- * remembered, to recognise it in other records. */
+/* A best record of the same task is a seed, and so is hone's own best one beside a library's; one of another
+ * task may become one. A default's candidate is remembered, to recognise it in other records. */
 static void meet(struct gather *g, struct key k, const struct rec *r)
 {
 	if (r->meas.status != MEAS_OK || !level_serves(r->level, g->level))
 		return;
-	if (r->kind != REC_BEST)
+	if (r->kind == REC_DEFAULT)
 		keys_add(g->scratch, &g->standard, standard_key(r));
 	else if (!give_own(g, r))
 		g->akin[g->nakin++ % MOST_AKIN] = k;

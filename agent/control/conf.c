@@ -3,6 +3,7 @@
 #include "agent/control/control.h"
 #include "agent/control/policy.h"
 #include "agent/control/sync_conf.h"
+#include "kernels/library/library.h"
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
@@ -262,6 +263,15 @@ static int take_devices(struct reading *r, const struct key_kind *k, const char 
 	return conf_devices_parse(r->a, value, at, &r->twice);
 }
 
+static int take_libraries(struct reading *r, const struct key_kind *k, const char *value, void *at)
+{
+	(void)k;
+	if (!conf_is_libraries(value))
+		return E_USAGE;
+	*(const char **)at = arena_strdup(r->a, value);
+	return 0;
+}
+
 static int take_file(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
 	(void)at;
@@ -278,6 +288,7 @@ static int take_file(struct reading *r, const struct key_kind *k, const char *va
 #define MODEL(field) offsetof(struct conf_model, field)
 #define MIB(n) ((int64_t)(n) << 20)
 #define ABSOLUTE "an absolute path"
+#define LIBRARIES "none, all, or names with commas between: " LIBRARY_NAMES ", absolute paths of your own"
 
 static const struct key_kind keys[] = {
     {"honed", "cache", take_path, AT(cache), 0, 0, ABSOLUTE},
@@ -285,6 +296,7 @@ static const struct key_kind keys[] = {
     {"honed", "socket", take_path, AT(socket), 0, 0, ABSOLUTE},
     {"honed", "policy", take_policy, AT(policy), 0, 0, NULL},
     {"honed", "log", take_log, AT(log), 0, 0, "quiet, normal or verbose"},
+    {"honed", "library", take_libraries, AT(library), 0, 0, LIBRARIES},
     {"boot", "budget", take_duration, AT(boot_budget_ns), 0, 3600 * NS_PER_S,
      "0s to 1h, as 20s, 500ms or 2m"},
     {"boot", "jobs", take_int, AT(boot_jobs), 0, 16, "0 (as many as fit) to 16"},
@@ -310,7 +322,9 @@ static const struct key_kind keys[] = {
     {"model", "level", take_level, MODEL(level), 0, 0, "exact, fp32, w16, half, half-sum or int8"},
     {"model", "exact", take_exact, MODEL(level), 0, 0, "yes or no"},
     {"model", "device", take_devices, MODEL(devices), 0, CONF_DEVICES,
-     "cpu, cpu:CLUSTER, opencl:N or cuda:N as hone devices lists it, or several with blanks between them, at most 8"},
+     "cpu, cpu:CLUSTER, opencl:N or cuda:N as hone devices lists it, or several with blanks between them, at "
+     "most 8"},
+    {"model", "library", take_libraries, MODEL(library), 0, 0, LIBRARIES},
     {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
      "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},
 };

@@ -3,7 +3,8 @@
  * of their names; a later line overrides an earlier one. The format is INI. A comment begins with # or ; at
  * the start of a line, or with a blank and ; after a value:
  *
- *   [honed]       cache = DIR, cache_limit = 64M, socket = PATH, policy = NAME, log = quiet|normal|verbose
+ *   [honed]       cache = DIR, cache_limit = 64M, socket = PATH, policy = NAME, log = quiet|normal|verbose,
+ *                 library = none|NAMES (of models whose section does not say it)
  *   [boot]        budget = 20s (0s: no box), jobs = N (at once; 0: honed chooses by cores and memory),
  *                 unclean = 3 (after so many boot boxes in a row that did not end, there are no more)
  *   [idle]        tune = yes|no, slice = 30s, hours = 22:00-06:00 (local time; always), load = 25%,
@@ -15,7 +16,8 @@
  *   [model NAME]  path = FILE, threads = N, priority = N, level = exact|fp32|w16|half|half-sum|int8
  *                 (exact = yes: level = exact), shape = NAME=1x3x224x224
  *                 (as --shape of hone tune; this key may be repeated, once for a name), device = cpu cuda:0
- *                 (one or several; the model is tuned on each)
+ *                 (one or several; the model is tuned on each), library = none|NAMES (as --library of hone
+ *                 tune; on the processor)
  *   [sync]        any keys: they are kept, and honed runs whatever they are (agent/control/sync_conf.h)
  *
  * configs/honed.conf shows each key with its default. A line has at most 197 bytes of UTF-8. If a section or
@@ -56,6 +58,7 @@ struct conf_model {
 	const char *device;          /* NULL: the processor; else as "cuda:0", which need not be there */
 	struct conf_devices devices; /* as the section gives them; none: the processor */
 	struct conf_shapes shapes;
+	const char *library; /* names, as --library of hone tune takes them; after conf_spread NULL: none */
 	const char *file; /* file and line of its first section */
 	int line;
 	int threads;  /* 0: the number that hone tune chooses */
@@ -70,7 +73,7 @@ struct conf_sync {
 
 struct conf {
 	const char *cache; /* NULL: $STATE_DIRECTORY/cache, else /var/lib/hone/cache */
-	const char *socket, *policy;
+	const char *socket, *policy, *library;
 	int64_t cache_bytes;
 	int log; /* enum log_level */
 	int64_t boot_budget_ns;
@@ -107,8 +110,11 @@ const char *conf_device_name(const char *device);
  * *twice: the name that it has twice, NULL: another mistake. */
 int conf_devices_parse(struct arena *a, const char *value, struct conf_devices *out,
 		       const char **twice) MUST_CHECK;
-/* Makes of each model one for each of its devices: E_USAGE if they are more than CONF_MODELS then, and those
- * beyond are left out. Once, after the last conf_text. */
+/* Whether it is a list of libraries' names as --library of hone tune takes it, or CONF_NONE. */
+bool conf_is_libraries(const char *value);
+#define CONF_NONE "none"
+/* Makes of each model one for each of its devices, with the libraries that hold there: E_USAGE if they are
+ * more than CONF_MODELS then, and those beyond are left out. Once, after the last conf_text. */
 int conf_spread(struct arena *a, struct conf *c) MUST_CHECK;
 /* Reads one file's text into *c, over the values from conf_defaults or an earlier conf_text; `name` is for
  * errors. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of devices, and lists of them. */
+/* Names of devices and of libraries, and lists of them. */
 #include "agent/control/conf.h"
+#include "kernels/library/library.h"
 #include "platform/run/device_name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool conf_is_device(const char *name)
@@ -39,4 +41,26 @@ int conf_devices_parse(struct arena *a, const char *value, struct conf_devices *
 		return E_USAGE;
 	*out = list;
 	return E_OK;
+}
+
+static bool is_library(const char *name)
+{
+	static const char known[] = " " LIBRARY_ALL " " LIBRARY_NAMES " ";
+	char word[LIBRARY_FILE + 2];
+	if (name[0] == '/')
+		return strlen(name) + 1 < LIBRARY_FILE; /* a longer one was cut */
+	snprintf(word, sizeof word, " %s ", name);
+	return *name && !strchr(name, ' ') && strstr(known, word);
+}
+
+bool conf_is_libraries(const char *value)
+{
+	char name[LIBRARY_FILE];
+	int n = 0;
+	if (!strcmp(value, CONF_NONE))
+		return true;
+	for (const char *at = value; (at = library_next(at, name)); n++)
+		if (!is_library(name))
+			return false;
+	return n > 0 && n <= LIBRARY_MOST;
 }

@@ -68,6 +68,12 @@ static int read_dropins(const char *folder, struct arena *a, struct conf *c, str
 	return rc < 0 ? rc : sum;
 }
 
+/* The libraries of a model on a device: they compute on the processor. */
+static const char *libraries_on(const char *device, const char *names)
+{
+	return names && strcmp(names, CONF_NONE) && device_is_processor(device) ? names : NULL;
+}
+
 int conf_spread(struct arena *a, struct conf *c)
 {
 	struct conf_model *all = c->nmodels ? ARENA_ARRAY(a, struct conf_model, CONF_MODELS) : NULL;
@@ -79,7 +85,9 @@ int conf_spread(struct arena *a, struct conf *c)
 				continue;
 			all[n] = *m;
 			const char *device = m->devices.n ? m->devices.name[k] : CONF_CPU;
-			all[n++].device = strcmp(device, CONF_CPU) ? device : NULL;
+			all[n].device = strcmp(device, CONF_CPU) ? device : NULL;
+			all[n].library = libraries_on(device, m->library ? m->library : c->library);
+			n++;
 		}
 	}
 	c->model = all;

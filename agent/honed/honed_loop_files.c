@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { REFUSED_BYTES = 200 };
+enum { INHIBIT_BYTES = 200 };
 
 static int path_of(char out[PATH_MAX], const char *folder, const char *name)
 {
@@ -38,6 +38,8 @@ static struct key model_key(const struct loop *l, const struct conf_model *m, co
 		buf_printf(&b, " %s", m->shapes.shape[i]);
 	if (m->device)
 		buf_printf(&b, "\n%s", m->device);
+	if (m->library)
+		buf_printf(&b, "\nlibrary %s", m->library);
 	struct key k = hash_join(hash_bytes(buf_str(&b), b.n), l->id);
 	buf_free(&b);
 	return k;
@@ -96,10 +98,10 @@ bool loop_models_changed(struct loop *l)
  * file there, and any file that the configuration names, inhibits for as long as it exists. */
 
 /* Does not follow links: a user who may make one there would see a line of a file that only we may read. */
-static void read_why(int folder, const char *path, char out[REFUSED_BYTES])
+static void read_why(int folder, const char *path, char out[INHIBIT_BYTES])
 {
 	int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	ssize_t n = fd < 0 ? 0 : read(fd, out, REFUSED_BYTES - 1);
+	ssize_t n = fd < 0 ? 0 : read(fd, out, INHIBIT_BYTES - 1);
 	if (fd >= 0)
 		close(fd);
 	out[n > 0 ? n : 0] = 0;
@@ -146,7 +148,7 @@ static bool is_honest(int folder, const char *name)
 
 void loop_kept(struct loop *l)
 {
-	char why[REFUSED_BYTES];
+	char why[INHIBIT_BYTES];
 	DIR *d = open_folder(l, "inhibit");
 	for (struct dirent *e; d && (e = readdir(d));) {
 		if (!is_honest(dirfd(d), e->d_name))
@@ -160,7 +162,7 @@ void loop_kept(struct loop *l)
 }
 
 /* Finds the file of a folder that is first by name and that honed did not make. */
-static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1], char why[REFUSED_BYTES])
+static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1], char why[INHIBIT_BYTES])
 {
 	DIR *d = open_folder(l, folder);
 	*name = 0;
@@ -176,7 +178,7 @@ static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1],
 
 static void look_for_inhibits(struct loop *l)
 {
-	char name[PATH_MAX + NAME_MAX], why[REFUSED_BYTES] = "", text[512];
+	char name[PATH_MAX + NAME_MAX], why[INHIBIT_BYTES] = "", text[512];
 	bool is = foreign(l, "inhibit", name, why) || foreign(l, "inhibit.d", name, why);
 	for (int i = 0; !is && i < l->conf->ninhibit; i++)
 		if (access(l->conf->inhibit[i], F_OK) == 0) {

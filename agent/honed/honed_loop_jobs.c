@@ -72,6 +72,10 @@ static void command(const struct loop *l, const struct honed_action *a, struct w
 		word(w, "--device");
 		word(w, a->model->device);
 	}
+	if (a->model->library) {
+		word(w, "--library");
+		word(w, a->model->library);
+	}
 	for (int i = 0; i < a->model->shapes.n; i++) {
 		word(w, "--shape");
 		word(w, a->model->shapes.shape[i]);

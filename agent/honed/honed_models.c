@@ -28,7 +28,8 @@ static bool same_text(const char *a, const char *b)
 static bool same_conf(const struct conf_model *a, const struct conf_model *b)
 {
 	bool same = a->threads == b->threads && a->level == b->level && same_text(a->path, b->path) &&
-		    same_text(a->device, b->device) && a->shapes.n == b->shapes.n;
+		    same_text(a->device, b->device) && same_text(a->library, b->library) &&
+		    a->shapes.n == b->shapes.n;
 	for (int i = 0; i < a->shapes.n && same; i++)
 		same = same_text(a->shapes.shape[i], b->shapes.shape[i]);
 	return same;

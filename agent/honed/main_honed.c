@@ -7,6 +7,7 @@
 #include "agent/control/sync_conf.h"
 #include "agent/honed/examine.h"
 #include "agent/honed/marks.h"
+#include "kernels/library/library.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/base/options.h"
@@ -548,6 +549,21 @@ static int check_boards(const struct loop *l)
 	return n > 0 ? n : 0;
 }
 
+/* Notes libraries of the user's own that are not there. That is no mistake: they may be installed later. */
+static void check_libraries(const struct conf *c)
+{
+	for (int i = 0; i < c->nmodels; i++) {
+		const struct conf_model *m = &c->model[i];
+		char name[LIBRARY_FILE];
+		for (const char *at = is_first(c, i) ? m->library : NULL;
+		     at && (at = library_next(at, name));)
+			if (*name == '/' && !file_exists(name))
+				log_info("honed: note: %s:%d: model %s: library %s is not there: the "
+					 "model's jobs fail until it is installed",
+					 m->file, m->line, m->name, name);
+	}
+}
+
 static int check(struct loop *l)
 {
 	struct arena a = {0};
@@ -575,6 +591,7 @@ static int check(struct loop *l)
 	if (n >= 0) {
 		check_devices(l, &c);
 		check_recipes(l, &c);
+		check_libraries(&c);
 	}
 	buf_free(&mistakes);
 	l->conf = NULL;

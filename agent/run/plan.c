@@ -88,20 +88,22 @@ static int make_pieces(struct plan *p)
 {
 	for (int i = 0; i < p->nsteps; i++) {
 		struct pstep *ps = &p->step[i];
-		if (!ps->library || foreign_ready(ps->code, ps->buf))
+		if (!ps->library || foreign_ready(ps->code, ps->buf, ps->step->name))
 			continue;
 		p->no_libraries = true;
-		return fail(E_UNSUPPORTED, "a library makes no piece for %s", ps->step->name);
+		return E_UNSUPPORTED;
 	}
 	return E_OK;
 }
 
-static int check_pieces(const struct plan *p)
+/* Whether a library has failed in this run, so that it must be done again: portable code then computes what
+ * the library did. A failed one may have overwritten what other steps read. */
+static bool missed_piece(const struct plan *p)
 {
-	for (int i = 0; i < p->nsteps; i++)
-		if (p->step[i].library && !foreign_good(p->step[i].code))
-			return fail(E_IO, "a library has not computed %s", p->step[i].step->name);
-	return E_OK;
+	bool missed = false;
+	for (int i = 0; i < p->nsteps && p->libraries; i++)
+		missed |= p->step[i].library && !foreign_good(p->step[i].code, p->step[i].step->name);
+	return missed;
 }
 
 static int build(struct plan *p, const struct target *t, const struct kernel_source *src)
@@ -316,11 +318,8 @@ static int run_node(struct plan *p, struct pstep *ps)
 	return rc;
 }
 
-int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock)
+static int run_steps(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock)
 {
-	unsigned old = fpu_flush();
-	if (p->pool && !p->alone)
-		pool_begin(p->pool);
 	int rc = p->device ? p->device->run(p, -1, false) : E_OK;
 	if (rc >= 0)
 		rc = plan_take_outputs(p, outputs);
@@ -342,10 +341,18 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 		if (p->stop && atomic_load_explicit(p->stop, memory_order_relaxed))
 			rc = fail(E_STOPPED, "the run was cancelled");
 	}
-	if (rc >= 0 && p->device)
-		rc = p->device->run(p, p->nsteps, false);
-	if (rc >= 0 && p->libraries)
-		rc = check_pieces(p);
+	return rc >= 0 && p->device ? p->device->run(p, p->nsteps, false) : rc;
+}
+
+int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock)
+{
+	unsigned old = fpu_flush();
+	int rc;
+	if (p->pool && !p->alone)
+		pool_begin(p->pool);
+	do
+		rc = run_steps(p, inputs, outputs, clock);
+	while (rc >= 0 && missed_piece(p));
 	if (rc >= 0)
 		plan_copy_out(p, outputs);
 	if (p->pool && !p->alone)

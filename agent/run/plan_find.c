@@ -289,7 +289,7 @@ static int find_source(struct plan *p, struct pstep *ps, const struct kernel_sou
 	bool unfit = rc >= 0 && take_code(p, ps) < 0;
 	if (unfit && ps->library) {
 		if (!p->no_libraries && !p->image && !p->whole)
-			log_info("%s: %s; hone's default kernel runs instead", ps->step->name, err_text());
+			log_info("%s: %s; hone's own kernel runs instead", ps->step->name, err_text());
 		ps->library = false;
 		ps->found->own = true;
 		rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->trial, ps->found, &ps->origin);

@@ -20,10 +20,10 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	struct lookup want = s->want;
 	struct rec r;
 	(void)t;
-	if (out->own) /* the default schedule's kernel, which a box makes of each task, too */
-		want.kind = REC_DEFAULT;
+	if (out->own && want.kind == REC_BEST)
+		want.kind = REC_OWN;
 	int rc = lookup_find(s->cache, &want, hash_text(text), text, a, &r, out);
-	if (rc >= 0 && r.kind == REC_BEST)
+	if (rc >= 0 && r.kind != REC_DEFAULT)
 		out->at_default = lookup_at_default(s->cache, &s->want, &r);
 	if (rc >= 0)
 		*origin = r.kind == REC_DEFAULT ? FROM_DEFAULT : FROM_CACHE;

@@ -104,8 +104,8 @@ void offered_close(struct offered *o)
 
 static bool measured_here(struct cache *c, const struct rec *r)
 {
-	return (r->kind == REC_BEST || r->kind == REC_DEFAULT) && r->meas.status == MEAS_OK &&
-	       stale_plausible(r) && cache_has_code(c, NULL, r);
+	return r->kind != REC_HINT && r->meas.status == MEAS_OK && stale_plausible(r) &&
+	       cache_has_code(c, NULL, r);
 }
 
 /* Returns whether a hint was tried and is not this board's best; for the best one, the best's record says
@@ -118,21 +118,21 @@ static bool answered(struct cache *c, const struct rec *r, struct arena *a)
 	       (cache_get_rec(c, rec_key(&key), a, &best) < 0 || strcmp(best.cand, r->cand));
 }
 
-static bool may_say_rec(struct offered *o, enum cache_type t, struct key k, struct arena *a,
+static bool may_say_rec(struct offered *o, enum cache_type t, struct key *k, struct arena *a,
 			const char **text, struct key *what)
 {
 	struct blob b;
 	struct rec r;
 	char cls[33], status[64];
-	if (cache_get(o->cache, t, k, a, &b) < 0 || memchr(b.p, 0, b.n) || rec_parse(b.p, a, &r) < 0 ||
-	    !key_equal(rec_key(&r), k))
+	if (cache_get(o->cache, t, *k, a, &b) < 0 || memchr(b.p, 0, b.n) || rec_parse(b.p, a, &r) < 0 ||
+	    !key_equal(rec_key(&r), *k))
 		return false;
 	key_text(r.target_key, cls);
 	snprintf(status, sizeof status, "%s %s", rec_kind_name(r.kind), meas_status_name(r.meas.status));
 	*text = b.p;
 	*what = hash_join(hash_join(hash_text(r.cand), hash_text(r.emitter)), hash_text(status));
 	bool may = t == CACHE_HINT ? answered(o->cache, &r, a) : measured_here(o->cache, &r);
-	return may && !strcmp(cls, o->cls);
+	return may && !strcmp(cls, o->cls) && exchange_for_others(o->cache, k, text, a) > 0;
 }
 
 /* Hashes a search's final total to two digits, because each box rewrites its history. */
@@ -175,15 +175,15 @@ static bool may_say_model(struct offered *o, enum cache_type t, struct key k, st
 	       (t != CACHE_HISTORY || came_to(b, a, what));
 }
 
-/* Returns 1 if the record is to be sent. */
-static int look(struct offered *o, struct key k, struct arena *a, const char **text, struct mark *m)
+/* Returns 1 if the record is to be sent; *k becomes the key of what is sent. */
+static int look(struct offered *o, struct key *k, struct arena *a, const char **text, struct mark *m)
 {
 	enum cache_type t = types[o->type];
-	if (!cache_is_own(o->cache, t, k))
+	if (!cache_is_own(o->cache, t, *k))
 		return 0;
+	m->key = mark_key(o->to, t, *k);
 	bool may = sent_as(t) == CACHE_REC ? may_say_rec(o, t, k, a, text, &m->what)
-					   : may_say_model(o, t, k, a, text, &m->what);
-	m->key = mark_key(o->to, t, k);
+					   : may_say_model(o, t, *k, a, text, &m->what);
 	return may && !is_marked(o->cache, m);
 }
 
@@ -228,7 +228,7 @@ int offered_next(struct offered *o, struct arena *a, const char **line)
 		}
 		struct key k = o->key[o->at++];
 		arena_reset(&scratch);
-		if (look(o, k, &scratch, &text, &m))
+		if (look(o, &k, &scratch, &text, &m))
 			rc = say(o, k, text, &m, a, line);
 	}
 	arena_free(&scratch);

@@ -34,6 +34,7 @@ struct run {
 	struct sync_state former; /* as the last run left it; it does not own its blobs */
 	int64_t token_ns;         /* state_token of the token with which the board has to join; 0: none */
 	bool only_refused;        /* the run failed by lines that the server refused, and by nothing else */
+	bool pulled;              /* the source was read, though it may have nothing new */
 };
 
 static const char *folder(const struct run *r)
@@ -379,13 +380,13 @@ static void know(struct run *r)
 	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = r->state.push_from = 0;
 }
 
-/* If a run with another source failed, or its folder had no snapshot, `hone status` goes on to show the
+/* If another source could not be read, or its folder had no snapshot, `hone status` goes on to show the
  * serial of the former source. Its ETag stays cleared: the cache may be a new one (know_cache). */
-static void know_former(struct run *r, int rc)
+static void know_former(struct run *r)
 {
 	struct sync_state *t = &r->state;
 	const struct sync_state *f = &r->former;
-	bool kept = rc < 0 || sync_is_folder(r->c->server);
+	bool kept = !r->pulled || sync_is_folder(r->c->server);
 	if (r->sum->fresh || !kept || !f->of[0] || !strcmp(t->of, f->of))
 		return;
 	memcpy(t->of, f->of, sizeof t->of);
@@ -536,6 +537,7 @@ static int talk(struct run *r, int64_t use_ns)
 	rc = pull_roots(r);
 	if (rc >= 0)
 		rc = pull_snapshot(r, use_ns);
+	r->pulled = rc >= 0;
 	if (rc >= 0 && r->c->push && remote)
 		rc = push(r);
 	/* Public files are fetched even if enrolment failed; its error is reported afterwards. */
@@ -616,7 +618,7 @@ static int run_locked(struct run *r)
 		rc = talk(r, use_ns);
 	if (remote)
 		count_traffic(r, rc, use_ns);
-	know_former(r, rc);
+	know_former(r);
 	conclude(r, rc, use_ns);
 	char text[STATE_TEXT];
 	snprintf(text, sizeof text, "%s", err_text());

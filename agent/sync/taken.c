@@ -84,6 +84,8 @@ static int check_class(const struct snapshot *s, struct key target_key)
 
 static int take_rec(struct stranger *x)
 {
+	if (x->r.kind == REC_OWN) /* of a pack, which is a whole cache; a library's best one is refused */
+		x->r.kind = REC_BEST;
 	int rc = check_class(x->s, x->r.target_key);
 	if (rc < 0)
 		return rc;
@@ -229,7 +231,7 @@ static int revoke_rec(struct revoking *x, struct key k)
 	struct rec r, h;
 	int rc = cache_get_rec(x->c, k, &a, &r);
 	/* its hint, if it is still there, was revoked already, and honed forgets the record with it */
-	bool left = rc >= 0 && r.kind == REC_BEST && r.origin == ORIGIN_HINT &&
+	bool left = rc >= 0 && r.kind != REC_DEFAULT && r.origin == ORIGIN_HINT &&
 		    (hint_get(x->c, &r, &a, &h) < 0 || strcmp(h.cand, r.cand));
 	if (rc >= 0)
 		rc = left ? revoke_one(x, &r) : E_OK;

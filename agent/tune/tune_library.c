@@ -2,9 +2,12 @@
 /* Libraries that compete with a box's own kernels. */
 #include "agent/tune/tune_parts.h"
 
+#include "agent/cache/lookup.h"
 #include "agent/worker/libraries.h"
 #include "platform/base/log.h"
 #include "search/placement.h"
+
+#include <string.h>
 
 int tune_libraries_open(struct session *s)
 {
@@ -25,22 +28,43 @@ int tune_libraries_open(struct session *s)
 	return n < 0 ? n : E_OK;
 }
 
-int tune_libraries_offer(struct session *s)
+int tune_libraries_offer(struct session *s, int i)
 {
 	const struct tune_report *r = s->report;
-	for (int i = 0; i < s->ntasks && r->nlibraries; i++) {
-		const char **offer = arena_try(s->a, (size_t)r->nlibraries, sizeof *offer);
-		char cand[512];
-		if (!offer)
-			return E_NOMEM;
-		s->job[i].offer = offer;
-		for (int k = 0; k < r->nlibraries; k++)
-			if (r->library[k].open &&
-			    library_cand(s->task[i].task, r->library[k].found.word,
-					 s->start.alone ? 1 : s->o->threads, cand, sizeof cand) >= 0)
-				offer[s->job[i].noffers++] = arena_strdup(s->a, cand);
-	}
+	const char **offer = arena_try(s->a, (size_t)r->nlibraries + 1, sizeof *offer);
+	char cand[512];
+	if (!offer)
+		return E_NOMEM;
+	s->job[i].offer = offer;
+	for (int k = 0; k < r->nlibraries; k++)
+		if (r->library[k].open &&
+		    library_cand(s->task[i].task, r->library[k].found.word,
+				 s->start.alone ? 1 : s->o->threads, cand, sizeof cand) >= 0)
+			offer[s->job[i].noffers++] = arena_strdup(s->a, cand);
 	return E_OK;
+}
+
+static bool is_offered(const struct job_task *t, const char *cand)
+{
+	for (int i = 0; i < t->noffers; i++)
+		if (!strcmp(t->offer[i], cand))
+			return true;
+	return false;
+}
+
+int tune_libraries_own(struct session *s, int i, struct arena *a, struct rec *r)
+{
+	struct rec own;
+	if (!library_is_cand(r->cand))
+		return E_OK;
+	bool offered = is_offered(&s->job[i], r->cand);
+	int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->level,
+				REC_OWN, a, &own);
+	if (!offered && rc >= 0)
+		*r = own;
+	else if (rc >= 0 && own.kind != REC_DEFAULT)
+		s->job[i].own = arena_strdup(s->a, own.cand);
+	return offered ? E_OK : rc;
 }
 
 int64_t tune_libraries_ns(const struct session *s)

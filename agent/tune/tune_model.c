@@ -7,6 +7,7 @@
 #include "agent/cache/hint.h"
 #include "agent/cache/kept_code.h"
 #include "agent/cache/lookup.h"
+#include "agent/cache/own.h"
 #include "agent/run/plan_device.h"
 #include "agent/worker/marked.h"
 #include "agent/worker/replay.h"
@@ -144,6 +145,8 @@ static bool find_incumbent(struct session *s, int i, struct begins *count)
 	bool hint = false;
 	int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->level,
 				REC_BEST, &scratch, &r);
+	if (rc >= 0)
+		rc = tune_libraries_own(s, i, &scratch, &r);
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = !cache_has_code(s->store.cache, &s->target, &r);
@@ -202,6 +205,9 @@ static int make_tasks(struct session *s)
 				      .uses = s->task[i].uses,
 				      .now_ns = time_now(s, s->task[i].key),
 				      .f32 = level_f16(s->o->level) && !holds_f16(s, s->task[i].task)};
+		int rc = tune_libraries_offer(s, n);
+		if (rc < 0)
+			return rc;
 		bool timed = find_incumbent(s, n, &count);
 		n += s->o->rigor != RIGOR_ESTIMATE || timed || !s->job[n].incumbent;
 	}
@@ -212,7 +218,7 @@ static int make_tasks(struct session *s)
 	}
 	int rc = cache_seeds(s->store.cache, &s->target, s->o->threads, s->o->level, s->a, s->ntasks, s->job);
 	tune_apart_tasks(s);
-	return rc < 0 ? rc : tune_libraries_offer(s);
+	return rc;
 }
 
 static struct rec make_rec(const struct session *s, int task, enum rec_kind kind, const char *cand,
@@ -242,7 +248,7 @@ static enum rec_origin find_origin(const struct session *s, const struct rec *r)
 		    (cache_get_rec(s->store.cache, rec_key(r), &scratch, &old) >= 0 &&
 		     old.origin == ORIGIN_HINT && !strcmp(old.cand, r->cand));
 	arena_free(&scratch);
-	return r->kind == REC_BEST && hint ? ORIGIN_HINT : ORIGIN_SEARCH;
+	return r->kind != REC_DEFAULT && hint ? ORIGIN_HINT : ORIGIN_SEARCH;
 }
 
 /* Decides when the next commit is due, and how much of the box those at its end need. Some commits have
@@ -259,15 +265,16 @@ static void note_commit(struct session *s, int64_t began_ns, int64_t took_ns)
 
 /* Puts a result into the cache at once, the code before the record that names it. A cache that cannot be
  * written is no reason to stop: it keeps both in memory. */
-static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code)
+static int keep(struct session *s, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+		struct blob code)
 {
-	struct session *s = ctx;
 	struct arena scratch = {0};
 	struct code c;
 	int rc = code_parse(code.p, code.n, &scratch, &c);
 	if (rc >= 0) {
-		struct rec r = make_rec(s, task, best ? REC_BEST : REC_DEFAULT, cand, m, c.m.version);
+		struct rec r = make_rec(s, task, kind, cand, m, c.m.version);
 		r.origin = find_origin(s, &r);
+		own_keep(s->store.cache, &r);
 		rc = kept_code_put(s->store.cache, &r, code);
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->store.cache, &r);
 		rc = put < 0 ? put : rc;
@@ -288,6 +295,16 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	if (rc == E_IO)
 		tune_warn(s);
 	return rc == E_IO ? E_OK : rc;
+}
+
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code)
+{
+	return keep(ctx, task, best ? REC_BEST : REC_DEFAULT, cand, m, code);
+}
+
+static int sink_own(void *ctx, int task, const char *cand, const struct meas *m, struct blob code)
+{
+	return keep(ctx, task, REC_OWN, cand, m, code);
 }
 
 static void pass_progress(void *ctx, const struct job_progress *p)
@@ -479,6 +496,7 @@ static int run_job(struct session *s, bool defaults_only, double least)
 			      .limits.stop = s->o->stop,
 			      .calls.ctx = s,
 			      .calls.sink = sink,
+			      .calls.sink_own = sink_own,
 			      .calls.progress = pass_progress,
 			      .calls.tried = tune_log_add,
 			      .spent = &s->report->spent.job};

@@ -187,8 +187,12 @@ int tune_log_put(struct session *s) MUST_CHECK;
 
 /* tune_library.c: finds the libraries that compete. One that is named and cannot be opened is an error. */
 int tune_libraries_open(struct session *s) MUST_CHECK;
-/* Offers their candidates to the job's tasks. */
-int tune_libraries_offer(struct session *s) MUST_CHECK;
+/* Offers their candidates to task i of the job. */
+int tune_libraries_offer(struct session *s, int i) MUST_CHECK;
+/* For the cache's best record of task i. If it is a library's candidate that is offered, it stays, and the
+ * job gets hone's own best beside it. If it is one that is not offered, *r becomes the record of hone's own
+ * best kernel. E_NOTFOUND: there is none. */
+int tune_libraries_own(struct session *s, int i, struct arena *a, struct rec *r) MUST_CHECK;
 /* How much of the box trying them may still take. */
 int64_t tune_libraries_ns(const struct session *s);
 

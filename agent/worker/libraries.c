@@ -12,18 +12,6 @@
 
 #define ANSWER_NS (20 * NS_PER_S)
 
-/* The next of a list of names; returns what follows it, NULL at the end. */
-static const char *next_name(const char *list, char name[LIBRARY_FILE])
-{
-	while (*list == ',' || *list == ' ')
-		list++;
-	size_t n = strcspn(list, ",");
-	if (!*list)
-		return NULL;
-	snprintf(name, LIBRARY_FILE, "%.*s", (int)(n < LIBRARY_FILE ? n : LIBRARY_FILE - 1), list);
-	return list + n;
-}
-
 static bool is_known(const char *name)
 {
 	for (const struct library *const *l = library_table; *l; l++)
@@ -64,8 +52,8 @@ static int read_names(const char *names, struct library_state out[LIBRARY_MOST])
 {
 	char name[LIBRARY_FILE];
 	int n = 0;
-	for (const char *at = names; n >= 0 && (at = next_name(at, name));) {
-		if (!strcmp(name, LIBRARIES_ALL))
+	for (const char *at = names; n >= 0 && (at = library_next(at, name));) {
+		if (!strcmp(name, LIBRARY_ALL))
 			for (const struct library *const *l = library_table; *l && n >= 0; l++)
 				n = add(out, n, (*l)->name, false);
 		else

@@ -10,8 +10,6 @@
 
 #include "kernels/library/library.h"
 
-#define LIBRARIES_ALL "all"
-
 struct library_state {
 	char name[LIBRARY_FILE];
 	bool named; /* by itself, not by "all" */

@@ -97,7 +97,7 @@ NO_SHADOW static int be_the_candidate(void *ctx)
 	if (l->cage && !l->cage(l->cage_ctx))
 		return UNCAGED;
 	run_flushed(l, f->b);
-	return foreign_good(f->b->object->code) ? 0 : FAILED;
+	return foreign_good(f->b->object->code, NULL) ? 0 : FAILED;
 }
 
 static int open_stack(struct local *l)

@@ -212,11 +212,12 @@ static int compile(struct local *l, struct exercise *x, const char *cand, struct
 static int warm_up(const struct local *l, const struct local_built *b)
 {
 	unsigned old = fpu_flush();
-	bool good = foreign_ready(b->object->code, b->bufs);
+	bool good = foreign_ready(b->object->code, b->bufs, NULL);
 	if (good)
 		built_run(b, l->dev, NULL);
 	fpu_restore(old);
-	return good && foreign_good(b->object->code) ? E_OK : fail(E_WRONG, "the library makes no piece");
+	return good && foreign_good(b->object->code, NULL) ? E_OK
+							   : fail(E_WRONG, "the library makes no piece");
 }
 
 static int check(struct local *l, struct local_built *b, int64_t deadline_ns, struct meas *m)

@@ -288,7 +288,7 @@ static void add_block(struct orders *o, const struct flow_block *b, struct ptx_r
 	least = early < least ? early : least;
 	least = deep < least ? deep : least;
 	deep = deep < early * 3 / 2 ? deep : early * 3 / 2;
-	least += has_products(o) ? PTX_REGS_UNIT : 0; /* whose operands are registers side by side */
+	least += has_products(o) ? 2 * PTX_REGS_UNIT : 0; /* whose operands are registers side by side */
 	int all = PTX_REGS_BASE + (4 * early + deep) / 5;
 	if (shared > all + PTX_REGS_MARGIN && early <= SHARED_EARLY)
 		all += PTX_REGS_UNIT;

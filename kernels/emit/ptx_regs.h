@@ -18,10 +18,11 @@
  * 9/8 of what is live (ptx_most): then more blocks run side by side, which hides latency, too. One kernel in
  * ten has more without the bound. Where the bound follows what is live, the assembler mostly uses it up, so
  * the estimate is never more than PTX_REGS_MARGIN below the bound. At 23 registers over 145 live ones
- * ptxas 11.8 and 12.4 spilled 12 bytes. Fitted to ptxas 12.4 on 687 kernels of random candidates, of which 97
- * % are within the margin; of 1760 others 97 to 98 %; of random candidates of large layers 87 to 97 % (make
- * bench-ptxas prints the shares). Of 135 of those, 94 % are since the estimate follows the bound, and 90 %
- * were before. Without the bound, 90 and 83 % were. */
+ * ptxas 11.8 and 12.4 spilled 12 bytes, at 32 over 88 of products of fragments 13.0 spilled 8. Fitted to
+ * ptxas 12.4 on 687 kernels of random candidates, of which 97 % are within the margin; of 1760 others 97 to
+ * 98 %; of random candidates of large layers 87 to 97 % (make bench-ptxas prints the shares). Of 135 of
+ * those, 94 % are since the estimate follows the bound, and 90 % were before. Without the bound, 90 and 83 %
+ * were. */
 #ifndef KERNELS_PTX_REGS_H
 #define KERNELS_PTX_REGS_H
 

@@ -79,7 +79,8 @@ struct hone_backend {
 	/* Makes a piece. b has w and bias if they are constant, else nothing. 0: *made can be run; another
 	 * number: it cannot be made now. */
 	int (*make)(const struct hone_piece *p, const struct hone_buffers *b, void **made);
-	/* 0: y is computed; another number: it is not. */
+	/* 0: y is computed; another number: it is not. Then hone says so, computes the layer itself from
+	 * there on, and makes no other piece of the library in this process. */
 	int (*run)(void *made, const struct hone_buffers *b);
 	void (*free)(void *made);
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/library/library.h"
 
+#include "platform/base/log.h"
+
 #include <ctype.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -15,6 +17,7 @@
 struct opened {
 	struct library_found found;
 	struct hone_backend b;
+	atomic_bool failed; /* one of its pieces failed: no other one is loaded */
 };
 
 static struct opened opened[LIBRARY_MOST];
@@ -176,12 +179,8 @@ static int find_open(const char *name)
 		return at;
 	if (nopened == LIBRARY_MOST)
 		return fail(E_USAGE, "more than %d libraries are open", LIBRARY_MOST);
-	struct opened o;
-	int rc = open_new(name, &o);
-	if (rc < 0)
-		return rc;
-	opened[nopened] = o;
-	return nopened++;
+	int rc = open_new(name, &opened[nopened]);
+	return rc < 0 ? rc : nopened++;
 }
 
 int library_open(const char *name, struct library_found *out)
@@ -194,9 +193,9 @@ int library_open(const char *name, struct library_found *out)
 	return rc < 0 ? fail_in(rc, "library") : E_OK;
 }
 
-static const struct opened *with_word(const char *word)
+static struct opened *with_word(const char *word)
 {
-	const struct opened *found = NULL;
+	struct opened *found = NULL;
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < nopened && !found; i++)
 		if (!strcmp(opened[i].found.word, word))
@@ -206,11 +205,6 @@ static const struct opened *with_word(const char *word)
 }
 
 /* ---- candidates and code ---- */
-
-bool library_is_cand(const char *cand)
-{
-	return !strncmp(cand, LIBRARY_CAND, sizeof LIBRARY_CAND - 1);
-}
 
 int library_cand(const struct task *t, const char *word, int threads, char cand[], size_t room)
 {
@@ -290,9 +284,13 @@ struct part {
 };
 
 struct loaded {
-	const struct opened *o;
+	struct opened *o;
 	int n;
-	atomic_bool failed;
+	atomic_bool failed; /* portable code computes it from then on */
+	atomic_bool missed; /* a run since the last good() has not computed its output */
+	/* of the failure */
+	const char *function;
+	int answer;
 	struct part part[];
 };
 
@@ -336,7 +334,7 @@ static int read_object(const void *object, size_t n, struct words *w)
 
 /* Opens the library that the code was checked with, and no other: a user's by its path, a known one by its
  * name, as its file may be found elsewhere. */
-static int open_same(const struct words *w, const struct opened **out)
+static int open_same(const struct words *w, struct opened **out)
 {
 	struct library_found found;
 	char name[LIBRARY_WORD];
@@ -357,7 +355,7 @@ static int load(const void *object, size_t n, void **out)
 {
 	struct words w;
 	struct task_piece p;
-	const struct opened *o;
+	struct opened *o;
 	int rc = read_object(object, n, &w), parts = atoi(w.parts);
 	if (rc >= 0 && (parts < 1 || parts > 1024))
 		rc = fail(E_CORRUPT, "a library's code has no number of parts");
@@ -367,6 +365,8 @@ static int load(const void *object, size_t n, void **out)
 		rc = fail(E_CORRUPT, "a library's piece has no %d parts", parts);
 	if (rc >= 0)
 		rc = open_same(&w, &o);
+	if (rc >= 0 && atomic_load(&o->failed))
+		rc = fail(E_UNSUPPORTED, "library %s has failed in this process", w.word);
 	if (rc < 0)
 		return rc;
 	struct loaded *l = calloc(1, sizeof *l + (size_t)parts * sizeof l->part[0]);
@@ -392,8 +392,19 @@ static void unmake(const struct loaded *l, struct part *p)
 	p->made = NULL;
 }
 
+/* The first failure is kept: the library does not compute this piece any more. */
+static void give_up(struct loaded *l, const char *function, int answer)
+{
+	if (!atomic_exchange(&l->failed, true)) {
+		l->function = function;
+		l->answer = answer;
+	}
+	atomic_store(&l->missed, true);
+	atomic_store(&l->o->failed, true);
+}
+
 /* Makes a part for constants that lie elsewhere than those it was made for. */
-static bool make_ready(const struct loaded *l, struct part *p, void *const *buf)
+static bool make_ready(struct loaded *l, struct part *p, void *const *buf)
 {
 	const struct task_piece *t = &p->t;
 	struct hone_buffers b = {.bias = at(buf, t->bias, t->bias_at), .w = at(buf, t->w, t->w_at)};
@@ -404,37 +415,50 @@ static bool make_ready(const struct loaded *l, struct part *p, void *const *buf)
 	unmake(l, p);
 	p->w = b.w;
 	p->bias = b.bias;
-	if (l->o->b.make(&t->p, &b, &p->made) == 0 && p->made)
+	int answer = l->o->b.make(&t->p, &b, &p->made);
+	if (answer == 0 && p->made)
 		return true;
 	p->made = NULL;
+	give_up(l, "make", answer);
 	return false;
 }
 
-static bool run_part(const struct loaded *l, struct part *p, void *const *buf)
+static void run_part(struct loaded *l, struct part *p, void *const *buf)
 {
 	const struct task_piece *t = &p->t;
 	const struct hone_buffers b = {at(buf, t->x, t->x_at), at(buf, t->w, t->w_at),
 				       at(buf, t->bias, t->bias_at), at(buf, t->add, t->add_at),
 				       (float *)buf[t->y] + t->y_at};
-	return make_ready(l, p, buf) && l->o->b.run(p->made, &b) == 0;
+	if (atomic_load(&l->failed)) {
+		library_portable(&t->p, &b);
+		return;
+	}
+	if (!make_ready(l, p, buf))
+		return;
+	int answer = l->o->b.run(p->made, &b);
+	if (answer != 0)
+		give_up(l, "run", answer);
 }
 
 static void run(void *piece, void *const *buf, int64_t begin, int64_t end)
 {
 	struct loaded *l = piece;
-	bool good = true;
-	for (int i = 0; begin == end && i < l->n; i++)
-		good = make_ready(l, &l->part[i], buf) && good;
+	for (int i = 0; begin == end && i < l->n && !atomic_load(&l->failed); i++)
+		(void)make_ready(l, &l->part[i], buf);
 	for (int64_t i = begin; i < end && i < l->n; i++)
-		good = run_part(l, &l->part[i], buf) && good;
-	if (!good)
-		atomic_store(&l->failed, true);
+		run_part(l, &l->part[i], buf);
 }
 
-static int good(const void *piece)
+static int good(void *piece, const char *name)
 {
-	const struct loaded *l = piece;
-	return !atomic_load(&l->failed);
+	struct loaded *l = piece;
+	if (!atomic_exchange(&l->missed, false))
+		return 1;
+	if (name)
+		log_info("%s: library %s failed (%s returned %d); from now on hone computes it without that "
+			 "library",
+			 name, l->o->found.word, l->function, l->answer);
+	return 0;
 }
 
 static void unload(void *piece)

@@ -18,6 +18,8 @@
 #include "kernels/loops/code.h"
 #include "platform/run/foreign.h"
 
+#include <string.h>
+
 #define LIBRARY_CAND "library="
 
 enum { LIBRARY_WORD = 64, LIBRARY_FILE = 512, LIBRARY_MOST = 8 };
@@ -30,6 +32,18 @@ struct library {
 };
 
 extern const struct library *const library_table[];
+#define LIBRARY_NAMES "openblas onednn xnnpack" /* of library_table, for programs that do not link it */
+#define LIBRARY_ALL "all"                       /* in lists of names: those of the table */
+
+/* The next name of a list with commas between names, cut to fit; returns what follows it, NULL at the end. */
+static inline const char *library_next(const char *list, char name[LIBRARY_FILE])
+{
+	list += strspn(list, ", ");
+	size_t n = strcspn(list, ","), kept = n < LIBRARY_FILE ? n : LIBRARY_FILE - 1;
+	memcpy(name, list, kept);
+	name[kept] = 0;
+	return n ? list + n : NULL;
+}
 
 /* Identifies a library for processes that do not open it. */
 struct library_found {
@@ -41,7 +55,10 @@ struct library_found {
  * installed; E_UNSUPPORTED: it is no back end, or has no build id. */
 int library_open(const char *name, struct library_found *out) MUST_CHECK;
 /* Whether a candidate is a library's; hone's own are schedules. */
-bool library_is_cand(const char *cand);
+static inline bool library_is_cand(const char *cand)
+{
+	return !strncmp(cand, LIBRARY_CAND, sizeof LIBRARY_CAND - 1);
+}
 /* The candidate of a library for a task. E_UNSUPPORTED: no library has such a layer. Whether this one has it
  * is known when its code is made. */
 int library_cand(const struct task *t, const char *word, int threads, char cand[], size_t room) MUST_CHECK;
@@ -52,6 +69,9 @@ int library_code(const struct task *t, const char *cand, struct arena *a, struct
 		 struct blob *object) MUST_CHECK;
 /* The functions by which platform/run/dev_cpu.c loads and runs such objects. */
 extern const struct foreign_code library_foreign;
+
+/* Computes a piece with portable code. */
+void library_portable(const struct hone_piece *p, const struct hone_buffers *b);
 
 /* For back ends: y = min(max(y + bias + add, least), greatest). bias: it is still to be added. */
 void library_finish(const struct hone_piece *p, const struct hone_buffers *b, bool bias, bool add);

@@ -49,8 +49,9 @@ double draft_dots(const struct task *t, const struct stage *st, const struct tar
 			both_signed &= t->operand[st->read[st->body.at[i].arg].operand].dtype == DT_I8;
 	bool khr = target_has(tg, "+cl_khr_integer_dot_product"),
 	     arm = target_has(tg, "+dotprod") || target_has(tg, "+cl_arm_integer_dot_product_int8"),
-	     dot = x86 ? !both_signed && (target_has(tg, "+avx512vnni") || target_has(tg, "+avxvnni"))
-		       : khr || (both_signed ? arm : target_has(tg, "+i8mm"));
+	     dot = !strcmp(tg->isa, "cuda") ? true /* dp4a, of any signs */
+		   : x86 ? !both_signed && (target_has(tg, "+avx512vnni") || target_has(tg, "+avxvnni"))
+			 : khr || (both_signed ? arm : target_has(tg, "+i8mm"));
 	return dot ? 4 : x86 ? 1.4 : arm ? 1.8 : 1;
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/space/share.h"
 #include "kernels/task/fragment.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { PAIR = 2, VECTOR = 4, BYTES = 16, ADDRESSES = 32, FILE_REGISTERS = 64 << 10 /* of a unit */ };
@@ -20,6 +21,15 @@ bool sched_frags(const struct task *t, const struct sched *s)
 			return true;
 	}
 	return false;
+}
+
+double frag_rate(const struct target *tg, enum dtype type)
+{
+	int sm = 0;
+	sscanf(tg->cpu, "sm_%d", &sm);
+	bool server = sm == 80 || sm >= 90;
+	double f16 = server ? 16 : sm == 86 || sm == 89 ? 4 : 8;
+	return type == DT_F32 ? f16 / 2 : dtype_is_byte(type) ? 2 * f16 : f16;
 }
 
 /* Whether the first stage only copies an input, of floats, for the last one. */

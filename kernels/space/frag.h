@@ -52,6 +52,9 @@ struct frag_plan {
 
 /* Whether the schedule has any of the keys. */
 bool sched_frags(const struct task *t, const struct sched *s);
+/* Products of fragments of a type (DT_F32: TF32) in the time of one of f32, by NVIDIA's data sheets, without
+ * sparsity. Later processors than sm_90 count as sm_90, and may have more. */
+double frag_rate(const struct target *tg, enum dtype type);
 /* E_INFEASIBLE: the task is no such product, the schedule has other keys, or it does not fit the target. */
 int frag_plan_make(const struct task *t, const struct target *tg, const struct sched *s,
 		   struct frag_plan *out) MUST_CHECK;

@@ -68,15 +68,12 @@
  *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
  *         boxes, and the next points are copied while the block computes with the present ones
  * fragrows, fragcols, warprows, warpcols, fragk  of the last stage of a task of f16 or bf16 pairs, or of a
- *         task of one stage that sums products of bytes or, after "f16; ", of two inputs, or of any after
- *         "tf32; ", with no other key:
- *         the sums are made by fragments of matrices (kernels/space/frag.h), so many for each warp, by so
- *         many warps of a block, along the rows and the columns of the product; a step takes fragk fragments
- *         along the reduction
- * fragring  2 or 3: the shared buffers hold so many steps, and the next ones are filled while the block
- *         multiplies. Absent: one step
- * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
- *         0 or absent: the whole axis
+ *         task of one stage that sums products of bytes or, after "f16; " or "bf16; ", of two inputs, or of
+ * any after "tf32; ", with no other key: the sums are made by fragments of matrices (kernels/space/frag.h),
+ * so many for each warp, by so many warps of a block, along the rows and the columns of the product; a step
+ * takes fragk fragments along the reduction fragring  2 or 3: the shared buffers hold so many steps, and the
+ * next ones are filled while the block multiplies. Absent: one step block   tiles per block of an `outer`
+ * axis, or steps of a ring per parallel index: a run-time parameter; 0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H

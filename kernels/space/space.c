@@ -352,7 +352,8 @@ static void draw_tile(const struct space *s, int stage, struct rng *r, struct ss
 		out->tile[out->lane] = (int)(v < n ? v : n);
 		/* Without dot products, LLVM keeps halves of the weights, and of a point's bytes, in
 		 * registers. */
-		bool halves = stage_sum(s->t, st) == SUM_DOT && draft_dots(s->t, st, &s->tg) < QUAD;
+		bool halves = !target_runs_items(&s->tg) && stage_sum(s->t, st) == SUM_DOT &&
+			      draft_dots(s->t, st, &s->tg) < QUAD;
 		int others = halves ? 2 * out->tile[out->lane] + 3 : out->tile[out->lane] + 1;
 		room = (regs - others) / out->tile[out->lane];
 	}

@@ -107,7 +107,6 @@ bool frags_change(const struct space *s, struct rng *r, struct sched *c)
 }
 
 enum {
-	FRAG_FASTER = 8,           /* products of 16 bits in the time of one of f32; twice as many of bytes */
 	RESIDENT_BYTES = 96 << 10, /* of shared buffers of the blocks that run on a unit at a time */
 	RESIDENT_THREADS = 1536,
 	ROUND_NS = 700 /* from the first load of a step to its last product, of a block that runs alone */
@@ -126,7 +125,7 @@ double frags_draft(const struct space *s, const struct sched *c)
 		   (double)p.products * (double)ceil_div(p.rows, a->tile) * (double)ceil_div(p.cols, b->tile),
 	       steps = (double)p.steps, meets = p.ring > 1 ? 1 : 2;
 	double bytes = (double)dtype_bytes(a->type), from = p.sums == DT_I32 ? 1 : 4;
-	double products = (double)(a->tile * b->tile * p.k) / FRAG_FASTER * bytes / 2,
+	double products = (double)(a->tile * b->tile * p.k) / frag_rate(&s->tg, a->type),
 	       fills = (double)(a->tile * p.k) / a->wide + (double)(b->tile * p.k) / b->wide,
 	       loads = (double)f->depth * p.threads * (f->rows + f->cols) * ITEM_LOAD * bytes / 2,
 	       sums = (double)(a->tile * b->tile),

@@ -8,8 +8,6 @@
 #include "kernels/space/winograd.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static double roofline(const struct target *tg, double ops, double bytes)
 {
@@ -33,17 +31,7 @@ static double most_products(const struct task *t, const struct stage *st, const 
 	return most;
 }
 
-/* Products of fragments in the time of one of f32, by NVIDIA's data sheets, without sparsity. */
-static double fragment_rate(const char *cpu, enum dtype type)
-{
-	int sm = 0;
-	sscanf(cpu, "sm_%d", &sm);
-	bool server = sm == 80 || sm >= 90;
-	double f16 = server ? 16 : sm == 86 || sm == 89 ? 4 : 8;
-	return type == DT_F32 ? f16 / 2 : dtype_is_byte(type) ? 2 * f16 : f16;
-}
-
-/* The same of a task whose products fragments can make; 0: they cannot. */
+/* frag_rate() of a task whose products fragments can make; 0: they cannot. */
 static double fragment_products(const struct task *t, const struct target *tg)
 {
 	enum dtype type = t->pairs ? t->pairs : DT_I8;
@@ -53,7 +41,7 @@ static double fragment_products(const struct task *t, const struct target *tg)
 		return 0;
 	sched_init(t, &s);
 	s.st[t->nstages - 1].frags = (struct frags){1, 1, 1, 1, 1, 0}; /* the smallest block */
-	return frag_plan_make(t, tg, &s, &p) < 0 ? 0 : fragment_rate(tg->cpu, type);
+	return frag_plan_make(t, tg, &s, &p) < 0 ? 0 : frag_rate(tg, type);
 }
 
 /* Returns how many products one instruction of the stage's sum makes, where an f32 instruction makes 1. */

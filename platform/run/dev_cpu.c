@@ -4,6 +4,7 @@
  */
 #include "platform/run/dev.h"
 #include "platform/run/elf.h"
+#include "platform/base/log.h"
 #include "platform/run/foreign.h"
 
 #include <errno.h>
@@ -244,16 +245,16 @@ static const void *address(struct dev_code *c, int number, size_t *bytes)
 	return (const void *)at;
 }
 
-bool foreign_ready(struct dev_code *c, void *const *buf)
+bool foreign_ready(struct dev_code *c, void *const *buf, const char *name)
 {
 	if (c->piece)
 		foreign->run(c->piece, buf, 0, 0);
-	return foreign_good(c);
+	return foreign_good(c, name);
 }
 
-bool foreign_good(const struct dev_code *c)
+bool foreign_good(const struct dev_code *c, const char *name)
 {
-	return !c->piece || foreign->good(c->piece);
+	return !c->piece || foreign->good(c->piece, log_level() == LOG_QUIET ? NULL : name);
 }
 
 static struct clock *dev_clock(void)

@@ -19,8 +19,10 @@ struct foreign_code {
 	 * in buf, which stay where they are from then on; a part that is not ready becomes so when it is run
 	 * first. */
 	void (*run)(void *piece, void *const *buf, int64_t begin, int64_t end);
-	/* Whether every run so far has computed its output. */
-	int (*good)(const void *piece);
+	/* Whether every run since the last call has computed its output; if not, the log says why of the
+	 * layer with this name (NULL: it says nothing). A piece that has failed does not fail again: portable
+	 * code computes its later runs. No run may be going on. */
+	int (*good)(void *piece, const char *name);
 	void (*unload)(void *piece);
 };
 
@@ -33,8 +35,8 @@ bool foreign_is(const void *object, size_t n);
 
 struct dev_code;
 /* Makes loaded code of dev_cpu ready for the constants in buf; machine code is. False: it cannot be used. */
-bool foreign_ready(struct dev_code *c, void *const *buf);
-/* Whether every run of loaded code has computed its output; machine code always has. */
-bool foreign_good(const struct dev_code *c);
+bool foreign_ready(struct dev_code *c, void *const *buf, const char *name);
+/* foreign_code.good of loaded code; machine code always is. Quiet processes log nothing. */
+bool foreign_good(const struct dev_code *c, const char *name);
 
 #endif

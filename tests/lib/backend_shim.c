@@ -2,8 +2,9 @@
 /* A back end for tests, as t/cli_library compiles it. It computes by the definition, slowly, and remembers
  * the last x and y: where x is the same, it copies y, and so wins against every kernel in a search, which
  * runs kernels on the same values again and again. WAY: 0 good, 1 wrong sums, 2 crashes when it runs, 3 hangs
- * when it runs, 4 says that it failed, 5 crashes when it makes a piece, 6 crashes when it is opened, 7 is
- * good in the first runs and says later that it failed. */
+ * when it runs, 4 says that it failed, 5 crashes when it makes a piece, 6 crashes when it is opened. 7 and 8
+ * are good unless $SHIM_FAILS is set: then 7 overwrites y and says that it failed, from run number
+ * $SHIM_FAILS on, and 8 says that it cannot make a piece. */
 #include "kernels/library/hone_backend.h"
 
 #include <math.h>
@@ -42,6 +43,8 @@ static int make(const struct hone_piece *p, const struct hone_buffers *b, void *
 	(void)b;
 	if (WAY == 5)
 		abort();
+	if (WAY == 8 && getenv("SHIM_FAILS"))
+		return 7;
 	if (!m)
 		return 1;
 	m->p = *p;
@@ -76,8 +79,13 @@ static int run(void *made, const struct hone_buffers *b)
 		abort();
 	while (WAY == 3)
 		m->runs++;
-	if (WAY == 4 || (WAY == 7 && getenv("SHIM_FAILS")))
+	if (WAY == 4)
 		return 1;
+	if (WAY == 7 && getenv("SHIM_FAILS") && m->runs >= atoi(getenv("SHIM_FAILS"))) {
+		for (int64_t i = 0; i < p->rows; i++)
+			memset(b->y + i * p->y.stride[0], 0x55, out);
+		return 9;
+	}
 	for (int64_t i = 0; i < p->rows; i++)
 		same = same && !memcmp(m->x + i * p->depth, b->x + i * p->x.stride[0], in);
 	if (!same) {

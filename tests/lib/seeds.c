@@ -387,8 +387,10 @@ static int write_exchanged(struct cache *c, const char *dir)
 		struct buf b = {0};
 		struct key *k;
 		int n = cache_keys(c, exchange_types[i], &a, &k);
-		json_t *j = n ? exchange_json(c, exchange_types[i], k[0]) : NULL;
-		char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
+		json_t *j = NULL;
+		char *line = n && exchange_json(c, exchange_types[i], k[0], &j) > 0
+				 ? json_dumps(j, JSON_COMPACT)
+				 : NULL;
 		buf_puts(&b, line ? line : "");
 		rc = b.n ? write_seed(dir, i, &b)
 			 : fail(E_NOTFOUND, "no %s", exchange_name(exchange_types[i]));

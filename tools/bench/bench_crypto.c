@@ -123,9 +123,11 @@ static char *line_of(struct cache *c, int i)
 			 "read B [k,n]\nbody r0 r1 mul\nsum\nwrite C [m,n]\n",
 			 14 + i, 14 + i, 14 + i);
 	r.task = hash_text(r.task_text);
-	json_t *j = cache_put_rec(c, &r) < 0 ? NULL : exchange_json(c, CACHE_REC, rec_key(&r));
-	char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
-	json_decref(j);
+	json_t *j;
+	bool made = cache_put_rec(c, &r) >= 0 && exchange_json(c, CACHE_REC, rec_key(&r), &j) > 0;
+	char *line = made ? json_dumps(j, JSON_COMPACT) : NULL;
+	if (made)
+		json_decref(j);
 	arena_free(&a);
 	return line;
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # make bench-gpu ARGS="[--device cuda:0] [-o FILE] [--fake] [--parts LIST]": what a machine with a GPU is to tell, in less
-# than 8 minutes (make gpu-pack makes a tarball that does it on a machine without a compiler): versions, clocks and peaks; random kernels against the reference; times against the draft; networks tuned;
-# the same layers by cuDNN, cuBLAS and cuBLASLt, and with the networks by PyTorch; faults. Each part has a limit of its own, and the next begins whatever became
-# of it. FILE (build/bench-gpu.json) is written anew after each part, so that a machine that goes away leaves the parts
+# than 8 minutes (make gpu-pack makes a tarball that does it on a machine without a compiler): versions, clocks and peaks;
+# random kernels against the reference, those of tensor cores among them; times against the draft; networks tuned, some
+# also at level half; the same layers by cuDNN, cuBLAS and cuBLASLt, and with the networks by PyTorch; faults. Each part
+# has a limit of its own, and the next begins whatever became of it. FILE (build/bench-gpu.json) is written anew after each part, so that a machine that goes away leaves the parts
 # before: {"device", "machine", "seconds", "parts": {NAME: {"seconds", "runs": [{"command", "exit", "seconds", "out"}]}}}.
 # "out" is what a command printed: its JSON, else the end of its text. Exit 124 or 137: its time was over.
 # --fake: small parts on the CUDA driver of the tests, to try this script. --parts: some, with "," between them.
@@ -28,12 +29,14 @@ for p in $(echo "$parts" | tr , ' '); do
 done
 hone=$build/hone
 export HONE_WORKER="$build/hone-worker" TRIPLES_DEVICE="$device" DRILLS_DEVICE="$device"
-networks="resnet18 resnet50 mobilenet_v2 vit_tiny" layers=mobilenet_v2 seeds=200 pairs=40 box=24s runs=50 samples=30 land=45s
+networks="resnet18 resnet50 mobilenet_v2 vit_tiny" layers=mobilenet_v2 seeds=200 pairs=40 box=20s runs=50 samples=30 land=45s
+half="resnet18 vit_tiny" half_box=12s
 if [ "$fake" ]; then
 	LD_LIBRARY_PATH=$(cd "$build/tests/fake" && pwd)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export LD_LIBRARY_PATH FAKE_CUDA= FAKE_NVML=
 	unset DRILLS_DEVICE # its own lies: no kernel of an interpreter can be left hanging
-	networks=steering layers=steering seeds=12 pairs=3 box=12s runs=3 samples=3 land=15s
+	networks=steering layers=steering seeds=48 pairs=3 box=12s runs=3 samples=3 land=15s
+	half=steering half_box=5s
 fi
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/hone-bench-gpu-XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
@@ -159,6 +162,10 @@ do_networks()
 		need_network "$n"
 		run 40 "$hone" tune "$tmp/$n.onnx" --device "$device" --budget $box --cache "$cache" --json -q
 		run 20 "$hone" bench "$tmp/$n.onnx" --device "$device" --runs $runs --cache "$cache" --json -q
+	done
+	for n in $half; do
+		run 30 "$hone" tune "$tmp/$n.onnx" --device "$device" --level half --budget $half_box --cache "$cache" --json -q
+		run 15 "$hone" bench "$tmp/$n.onnx" --device "$device" --level half --runs $runs --cache "$cache" --json -q
 	done
 	run 20 "$hone" verify "$tmp/$n.onnx" --device "$device" --cache "$cache" --json -q
 	run 10 "$hone" devices --json --cache "$cache" # with peaks, and the state after all that

@@ -6,6 +6,7 @@
 #include "agent/cache/stale.h"
 #include "agent/worker/device.h"
 #include "agent/worker/wire.h"
+#include "kernels/library/library.h"
 #include "kernels/space/space.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
@@ -384,6 +385,19 @@ static void slower_words(const struct why *w)
 		    table_ms(tried_ns / 1e6, ms));
 }
 
+/* What runs in processes that cannot use the chosen kernel, a library's. */
+static void own_words(struct explain *e, const struct why *w)
+{
+	struct rec own;
+	char ms[24];
+	if (!library_is_cand(w->cand) || !look_up(e, w->task, REC_OWN, &own))
+		return;
+	log_plain(own.cand);
+	table_item("  own      ", "%s", own.cand);
+	table_item(INDENT, "alone %s; hone's own best kernel, which runs where that library cannot be used",
+		   table_ms((double)own.meas.median_ns / 1e6, ms));
+}
+
 static void why_words(struct explain *e, const struct why *w)
 {
 	char ms[24], draft[24], fastest[64];
@@ -432,6 +446,7 @@ static void why_words(struct explain *e, const struct why *w)
 			    "the spread of the two records, which are of other moments, is wider");
 	}
 	slower_words(w);
+	own_words(e, w);
 	if (served_ns(w) > 0 && !e->alone_said++)
 		table_words("", 11, ALONE_WORDS);
 	table_item("  level    ", "%s%s", level_name((int)level_of(e, w)),

@@ -45,8 +45,11 @@ static int export_type(struct cache *c, enum cache_type t, struct exported *n)
 	struct arena a = {0};
 	struct key *k;
 	int count = cache_keys(c, t, &a, &k), rc = 0, before = n->records;
-	for (int i = 0; i < count && rc >= 0; i++)
-		rc = export_record(exchange_json(c, t, k[i]), n);
+	for (int i = 0; i < count && rc >= 0; i++) {
+		json_t *j;
+		if (exchange_json(c, t, k[i], &j))
+			rc = export_record(j, n);
+	}
 	n->of[t] = n->records - before;
 	arena_free(&a);
 	return rc;

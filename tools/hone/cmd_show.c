@@ -3,6 +3,7 @@
 #include "agent/cache/stale.h"
 #include "agent/run/image.h"
 #include "agent/worker/wire.h"
+#include "kernels/library/library.h"
 #include "kernels/onnx/look.h"
 #include "kernels/task/task.h"
 #include "platform/base/file.h"
@@ -102,15 +103,19 @@ static void cell_device(struct show *s, const struct rec *r)
 		   named ? (int)strcspn(r->target, " ") : 0, r->target);
 }
 
-/* The record of the other kind, best or default, of the same task; false: there is none. */
+/* The record of the same task that a row is compared with: the default one, or for the default the best one,
+ * hone's own if the best is a library's. False: there is none. */
 static bool find_other(const struct show *s, const struct rec *r, struct arena *a, struct rec *out)
 {
-	struct blob b;
-	*out = *r;
-	out->kind = r->kind == REC_BEST ? REC_DEFAULT : REC_BEST;
-	return (r->kind == REC_BEST || r->kind == REC_DEFAULT) &&
-	       cache_get(s->cache, CACHE_REC, rec_key(out), a, &b) >= 0 &&
-	       rec_parse((const char *)b.p, a, out) >= 0;
+	struct rec key = *r;
+	key.kind = r->kind == REC_DEFAULT ? REC_BEST : REC_DEFAULT;
+	if (r->kind == REC_HINT)
+		return false;
+	int rc = cache_get_rec(s->cache, rec_key(&key), a, out);
+	key.kind = REC_OWN;
+	if (r->kind == REC_DEFAULT && (rc < 0 || library_is_cand(out->cand)))
+		rc = cache_get_rec(s->cache, rec_key(&key), a, out);
+	return rc >= 0;
 }
 
 /* What the table says of a record beside the one of the other kind. */
@@ -303,7 +308,8 @@ const struct cmd cmd_show = {
     .usage = "[WORD] [--lines] [--cache DIR]",
     .summary = "list the records of the cache",
     .details =
-	"A record is the time of one candidate of a task: its best one, its default one, or a hint. With\n"
+	"A record is the time of one candidate of a task: its best one, its default one, or a hint; own is\n"
+	"the best one of hone's own where a library's kernel is the best. With\n"
 	"WORD: the records whose task, candidate, device or machine contains it. Where the best "
 	"schedule\n"
 	"is the default one, one row shows both records: best = default. Column device says "

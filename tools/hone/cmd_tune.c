@@ -4,6 +4,7 @@
 #include "agent/worker/builders.h"
 #include "agent/tune/tune_model.h"
 #include "agent/tune/tune_replay.h"
+#include "kernels/library/library.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
 #include "platform/base/sanitized.h"
@@ -701,9 +702,9 @@ static const struct opt opts[] = {
     {"library", OPT_STR, "NAMES",
      "libraries whose kernels compete with hone's, layer by layer: openblas, onednn, xnnpack, the absolute "
      "path of one of your own (hone_backend.h), several with commas between, or all that are installed. What "
-     "then runs the model needs the same libraries; where one is gone or another one, hone's default kernel "
+     "then runs the model needs the same libraries; where one is gone or another one, hone's own kernel "
      "runs",
-     .values = "all openblas onednn xnnpack"},
+     .values = LIBRARY_ALL " " LIBRARY_NAMES},
     {"strategy", OPT_STR, "NAME",
      "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random",
      .words = strategies},

@@ -46,7 +46,8 @@ static int build_known(struct defaults *d, const char *text, int *handle, struct
 {
 	struct rec r;
 	struct arena a = {0};
-	const struct lookup want = {target_key(d->target), d->target, d->threads, d->level, REC_BEST};
+	const struct lookup want = {target_key(d->target), d->target, d->threads, d->level,
+				    REC_OWN}; /* this worker opens no libraries */
 	int rc = d->cache && d->kind == REC_BEST
 		     ? lookup_find(d->cache, &want, hash_text(text), NULL, &a, &r, NULL)
 		     : E_NOTFOUND;
@@ -64,7 +65,7 @@ static int make(struct defaults *d, const struct task *t, const char *text, stru
 	struct blob bytes;
 	bool at_default;
 	int handle = -1, rc = build_known(d, text, &handle, &m, &at_default);
-	*origin = rc == (int)REC_BEST ? FROM_CACHE : FROM_DEFAULT;
+	*origin = rc > (int)REC_DEFAULT ? FROM_CACHE : FROM_DEFAULT;
 	if (rc < 0)
 		rc = build_default(d, t, text, &handle, &m);
 	if (rc >= 0 && handle < 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/control/conf.h"
 #include "agent/control/policy.h"
+#include "kernels/library/library.h"
 #include "platform/base/buf.h"
 #include "platform/base/clock.h"
 #include "platform/base/file.h"
@@ -21,20 +22,20 @@ TEST(every_key_is_taken)
 {
 	struct arena a = {0};
 	struct conf c;
-	REQUIRE_OK(
-	    read_text(&a,
-		      "# words\n[honed]\ncache = /c ; behind a value\ncache_limit=32M\nsocket: /s\n"
-		      "policy = fifo\nlog = verbose\n[boot]\nbudget = 500ms\njobs = 2\nunclean = 5\n"
-		      "[idle]\ntune = no\nslice = 1m\nhours = 22:30-06:05\nload = 40%\npressure = 5\n"
-		      "headroom = 20\nbattery = 50%\nmemory = 1G\nsettle = 3s\nrest = 1h\n"
-		      "[limits]\nmemory = 64M\njobs = 3\nwrites = 1M\n"
-		      "[inhibit]\nfile = /a\n  file = /b\n"
-		      "[model gr\xc3\xbcn 1]\npath = /m.onnx\nthreads = 4\npriority = -7\nlevel = w16\n"
-		      "shape = in:put=1x3x224x224\nshape = N:4\nshape = in:put=2x3\n[model two]\npath = /2\n"
-		      "[sync]\nserver = https://x\nevery = 1h\nserver = https://y\n",
-		      &c));
+	REQUIRE_OK(read_text(
+	    &a,
+	    "# words\n[honed]\ncache = /c ; behind a value\ncache_limit=32M\nsocket: /s\n"
+	    "policy = fifo\nlog = verbose\nlibrary = all\n[boot]\nbudget = 500ms\njobs = 2\nunclean = 5\n"
+	    "[idle]\ntune = no\nslice = 1m\nhours = 22:30-06:05\nload = 40%\npressure = 5\n"
+	    "headroom = 20\nbattery = 50%\nmemory = 1G\nsettle = 3s\nrest = 1h\n"
+	    "[limits]\nmemory = 64M\njobs = 3\nwrites = 1M\n"
+	    "[inhibit]\nfile = /a\n  file = /b\n"
+	    "[model gr\xc3\xbcn 1]\npath = /m.onnx\nthreads = 4\npriority = -7\nlevel = w16\n"
+	    "shape = in:put=1x3x224x224\nshape = N:4\nshape = in:put=2x3\n[model two]\npath = /2\n"
+	    "[sync]\nserver = https://x\nevery = 1h\nserver = https://y\n",
+	    &c));
 	CHECK(!strcmp(c.cache, "/c") && c.cache_bytes == 32 << 20 && !strcmp(c.socket, "/s"));
-	CHECK(!strcmp(c.policy, "fifo") && c.log == LOG_VERBOSE);
+	CHECK(!strcmp(c.policy, "fifo") && c.log == LOG_VERBOSE && !strcmp(c.library, "all"));
 	CHECK(c.boot_budget_ns == 500 * NS_PER_MS && c.boot_jobs == 2 && c.boot_unclean == 5);
 	CHECK(!c.idle && c.slice_ns == 60 * NS_PER_S && c.rest_ns == 3600 * NS_PER_S);
 	CHECK(c.gate.from_minute == 22 * 60 + 30 && c.gate.to_minute == 6 * 60 + 5);
@@ -45,7 +46,7 @@ TEST(every_key_is_taken)
 	REQUIRE(c.nmodels == 2);
 	CHECK(!strcmp(c.model[0].name, "gr\xc3\xbcn 1") && !strcmp(c.model[0].path, "/m.onnx"));
 	CHECK(c.model[0].threads == 4 && c.model[0].priority == -7 && c.model[0].level == LEVEL_W16 &&
-	      c.model[0].line == 30);
+	      c.model[0].line == 31);
 	REQUIRE(c.model[0].shapes.n == 2);
 	CHECK(!strcmp(c.model[0].shapes.shape[0], "in:put=2x3")); /* a later line overrides an earlier one */
 	CHECK(!strcmp(c.model[0].shapes.shape[1], "N=4"));        /* the old form */
@@ -54,9 +55,42 @@ TEST(every_key_is_taken)
 	arena_free(&a);
 }
 
+/* [honed] holds where a model's section does not say it, and on the processor alone. */
+TEST(libraries_of_models)
+{
+	static const char text[] =
+	    "[model a]\npath = /a\n[model b]\npath = /b\nlibrary = none\n"
+	    "[model c]\npath = /c\nlibrary = onednn, /opt/my lib.so,xnnpack\ndevice = cuda:0 cpu cpu:big\n"
+	    "[honed]\nlibrary = all\n";
+	struct arena a = {0};
+	struct conf c;
+	REQUIRE_OK(read_text(&a, text, &c));
+	REQUIRE_OK(conf_spread(&a, &c));
+	REQUIRE(c.nmodels == 5);
+	CHECK(!strcmp(c.model[0].library, "all") && !c.model[1].library && !c.model[2].library);
+	for (int i = 3; i < 5; i++)
+		CHECK(c.model[i].library && !strcmp(c.model[i].library, "onednn, /opt/my lib.so,xnnpack"));
+	REQUIRE_OK(read_text(&a, "[model a]\npath = /a\n", &c));
+	REQUIRE_OK(conf_spread(&a, &c));
+	CHECK(!c.model[0].library);
+	arena_free(&a);
+	struct buf all = {0};
+	for (const struct library *const *l = library_table; *l; l++)
+		buf_printf(&all, "%s%s", all.n ? " " : "", (*l)->name);
+	CHECK(conf_is_libraries("all") && !conf_is_libraries("") && !conf_is_libraries("none,all"));
+	for (const struct library *const *l = library_table; *l; l++)
+		CHECK(conf_is_libraries((*l)->name));
+	CHECK(strlen(LIBRARY_NAMES) == all.n); /* both have the same names */
+	buf_free(&all);
+}
+
 static const struct {
 	const char *text, *said; /* after "honed.conf:" */
 } refused[] = {
+    {"[honed]\nlibrary = mkl\n", "2: [honed] library = mkl: not possible; allowed: none, all, or names"},
+    {"[model a]\nlibrary = openblas onednn\n", "2: [model a] library = openblas onednn: not possible"},
+    {"[model a]\nlibrary = openblas,libx.so\n", "2: [model a] library = openblas,libx.so: not possible"},
+    {"[model a]\nlibrary = ,\n", "2: [model a] library = ,: not possible"},
     {"[boot]\nbudget = 20x\n", "2: [boot] budget = 20x: not possible; allowed: 0s to 1h"},
     {"[boot]\nbudget = 2h\n", "2: [boot] budget"},
     {"[model m]\npath = /m\ndevice = gpu\n",
@@ -72,7 +106,8 @@ static const struct {
     {"[model m]\npath = /m\ndevice = cpu,opencl:0\n", "3: [model m] device"},
     {"[model m]\npath = /m\ndevice = cpu opencl:0 cpu\n",
      "3: [model m] device = cpu opencl:0 cpu: cpu is there twice; name it once"},
-    {"[model m]\npath = /m\ndevice = opencl:0\topencl:0\n", "3: [model m] device = opencl:0\topencl:0: opencl:0 is there twice"},
+    {"[model m]\npath = /m\ndevice = opencl:0\topencl:0\n",
+     "3: [model m] device = opencl:0\topencl:0: opencl:0 is there twice"},
     {"[model m]\npath = /m\ndevice = cpu opencl:0 opencl:1 opencl:2 opencl:3 opencl:4 opencl:5 opencl:6 "
      "opencl:7\n",
      "3: [model m] device"},

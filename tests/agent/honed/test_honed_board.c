@@ -719,6 +719,31 @@ TEST(says_that_the_default_configuration_does_not_exist)
 	CHECK(strstr(text_of("log"), CONF_FILE " does not exist, so the defaults hold") != NULL);
 }
 
+/* Jobs get the libraries of their model, and other libraries are a reason for a new box. */
+TEST(libraries_of_a_job)
+{
+	char conf[512];
+	hone();
+	end_honed(SIGTERM);
+	snprintf(conf, sizeof conf, "rm -rf %s", in_folder("boxes"));
+	CHECK(system(conf) == 0);
+	write_text(in_folder("keep.onnx"), "x");
+	snprintf(conf, sizeof conf, "[model keep]\npath = %s/keep.onnx\n", at);
+	write_text(own("honed.conf"), conf);
+	CHECK(boxes_a_job() && !strstr(text_of("args"), "--library") && !boxes_a_job());
+	snprintf(conf, sizeof conf,
+		 "[honed]\nlibrary = onednn, /no/own.so\n[model keep]\npath = %s/keep.onnx\n", at);
+	write_text(own("honed.conf"), conf);
+	CHECK(boxes_a_job() && strstr(text_of("args"), " --library onednn, /no/own.so") && !boxes_a_job());
+	CHECK(run_honed("--check", NULL) == 0);
+	CHECK(strstr(text_of("log"), "honed.conf:3: model keep: library /no/own.so is not there"));
+	write_text(own("honed.conf"), "[model keep]\npath = /x\nlibrary = mkl\n");
+	CHECK(run_honed("--check", NULL) == 1);
+	CHECK(strstr(text_of("log"),
+		     "honed.conf:3: [model keep] library = mkl: not possible; allowed: none, "));
+	unlink(in_folder("keep.onnx"));
+}
+
 TEST(checks_its_configuration)
 {
 	char conf[512];

@@ -2,13 +2,15 @@
 /* Random operators, shapes and schedules on a device, by its worker, which compares each answer with the
  * reference. The device is that of the CUDA driver that lies, or the one that TRIPLES_DEVICE=cuda:0 names;
  * SEED=n: the first case, SEEDS=n: their number. EACH=n: so many schedules of each operator, which are timed,
- * and of each two of them the draft says which is faster. make bench-gpu (tools/bench/gpu.sh) calls it. */
+ * and of each two of them the draft says which is faster. On a CUDA device every other case is of one of the
+ * kinds of ptx_cases.h in turn, products of tensor cores among them. make bench-gpu (tools/bench/gpu.sh)
+ * calls it. */
 #include "agent/worker/device.h"
 #include "agent/worker/wire.h"
 #include "kernels/space/draft.h"
 #include "kernels/space/space.h"
 #include "tests/lib/fake_cuda.h"
-#include "tests/lib/kernel_cases.h"
+#include "tests/lib/ptx_cases.h"
 
 enum { MOST_EACH = 16 };
 
@@ -19,7 +21,7 @@ static int number_of(const char *name, int otherwise)
 }
 
 struct counts {
-	int tasks, of[MEAS_STATUSES], timed, pairs, right;
+	int tasks, of[MEAS_STATUSES], fragments, timed, pairs, right;
 };
 
 struct timed {
@@ -61,14 +63,21 @@ static void one(struct runner *r, const struct target *tg, uint64_t seed, int ea
 	struct timed t[MOST_EACH];
 	int ntimed = 0;
 	rng_seed(&rng, seed);
-	case_text(&text, &rng);
-	struct space *s = case_space(&a, buf_str(&text), tg);
+	const struct ptx_kind *kind =
+	    seed % 2 && !strcmp(tg->isa, "cuda") ? &ptx_kinds[seed / 2 % PTX_KINDS] : &ptx_kinds[0];
+	const struct space_want want = {.level = kind->level};
+	struct task *task = ARENA_NEW(&a, struct task);
+	struct space *s = NULL;
+	kind->make(&text, &rng);
+	CHECK_OK(task_parse(buf_str(&text), task));
+	CHECK_OK(space_make(&a, task, tg, &want, &s));
 	n->tasks += s != NULL;
 	for (int i = 0; i < each && s; i++) {
 		char cand[CAND_MAX];
 		struct meas m;
-		if (space_random(s, &rng, cand) < 0)
+		if (kind->key ? !draw_with(s, &rng, kind->key, cand) : space_random(s, &rng, cand) < 0)
 			continue;
+		n->fragments += strstr(cand, "fragrows=") != NULL;
 		int h = build(r, buf_str(&text), cand, n);
 		if (h < 0)
 			continue;
@@ -87,7 +96,7 @@ static void one(struct runner *r, const struct target *tg, uint64_t seed, int ea
 TEST(random_triples)
 {
 	const char *device = getenv("TRIPLES_DEVICE"), *worker = getenv("HONE_WORKER");
-	int each = number_of("EACH", 1), seeds = number_of("SEEDS", 12), first = number_of("SEED", 1);
+	int each = number_of("EACH", 1), seeds = number_of("SEEDS", 48), first = number_of("SEED", 1);
 	double end_s = test_now_s() + number_of("SECONDS_MOST", 3600);
 	struct counts n = {0};
 	struct target tg;
@@ -114,8 +123,10 @@ TEST(random_triples)
 	for (int i = 0; i < MEAS_STATUSES; i++)
 		if (n.of[i])
 			printf(", \"%s\": %d", meas_status_name(i), n.of[i]);
+	printf(", \"of_tensor_cores\": %d", n.fragments);
 	printf(", \"timed\": %d, \"pairs\": %d, \"pairs_in_the_order_of_the_draft\": %d}\n", n.timed, n.pairs,
 	       n.right);
+	CHECK(n.fragments > 3 || seeds < 48 || !target_multiplies_fragments(&tg, "f16"));
 	CHECK(n.of[MEAS_OK] > seeds / 2 || seeds < 6);
 }
 

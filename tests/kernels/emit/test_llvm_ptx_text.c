@@ -370,7 +370,7 @@ TEST(products_of_fragments_need_more)
 				 tail);
 		least[i] = ptx_registers(text, (size_t)n, 0).least;
 	}
-	CHECK(least[0] > 0 && least[1] == least[0] + 8);
+	CHECK(least[0] > 0 && least[1] == least[0] + 16);
 }
 
 /* An entry is bounded by its estimate, unless its blocks leave it less; it keeps what is live in any order. */

@@ -186,6 +186,9 @@ TEST(the_draft_knows_dot_products)
 			largest_case(&c, 3 + is_signed * 2 * LARGEST_LENGTHS);
 			double got = draft_dots(&c.t, &c.t.stage[0], &tg);
 			CHECK(got == (is_signed ? cases[i].both_signed : cases[i].mixed));
+			strcpy(tg.isa, "cuda");
+			strcpy(tg.cpu, "sm_72");
+			CHECK(draft_dots(&c.t, &c.t.stage[0], &tg) == 4); /* dp4a */
 			arena_free(&c.a);
 		}
 }

@@ -202,61 +202,6 @@ static void memory_close(struct memory *m)
 
 /* ---- the piece's definition, word for word ---- */
 
-static int64_t image_at(const struct hone_view *v, int64_t n, int64_t c, int64_t h, int64_t w)
-{
-	return n * v->stride[0] + c / v->block * v->stride[1] + c % v->block + h * v->stride[2] +
-	       w * v->stride[3];
-}
-
-static float finish(const struct hone_piece *p, double sum, const float *bias, const float *add)
-{
-	sum += (bias ? *bias : 0) + (add ? *add : 0);
-	return (float)fmin(fmax(sum, p->least), p->greatest);
-}
-
-static void define_conv(const struct hone_piece *p, const struct hone_buffers *b)
-{
-	for (int64_t n = 0; n < p->batch; n++)
-		for (int64_t k = 0; k < p->groups * p->out; k++)
-			for (int64_t oy = 0; oy < p->out_h; oy++)
-				for (int64_t ox = 0; ox < p->out_w; ox++) {
-					double sum = 0;
-					for (int64_t c = 0; c < p->in; c++)
-						for (int64_t e = 0; e < p->kernel_h * p->kernel_w; e++) {
-							int64_t y = oy * p->stride_h +
-								    e / p->kernel_w * p->dilation_h -
-								    p->pad_h;
-							int64_t x = ox * p->stride_w +
-								    e % p->kernel_w * p->dilation_w -
-								    p->pad_w;
-							if (y < 0 || x < 0 || y >= p->in_h || x >= p->in_w)
-								continue;
-							sum +=
-							    (double)b->x[image_at(
-								&p->x, n, k / p->out * p->in + c, y, x)] *
-							    b->w[(k * p->in + c) * p->kernel_h * p->kernel_w +
-								 e];
-						}
-					b->y[image_at(&p->y, n, k, oy, ox)] = finish(
-					    p, sum, p->has_bias ? &b->bias[k] : NULL,
-					    p->has_add ? &b->add[image_at(&p->add, n, k, oy, ox)] : NULL);
-				}
-}
-
-static void define_product(const struct hone_piece *p, const struct hone_buffers *b)
-{
-	for (int64_t i = 0; i < p->rows; i++)
-		for (int64_t j = 0; j < p->columns; j++) {
-			double sum = 0;
-			for (int64_t k = 0; k < p->depth; k++)
-				sum += (double)b->x[i * p->x.stride[0] + k * p->x.stride[1]] *
-				       b->w[k * p->w.stride[0] + j * p->w.stride[1]];
-			b->y[i * p->y.stride[0] + j * p->y.stride[1]] =
-			    finish(p, sum, p->has_bias ? &b->bias[p->has_bias == 1 ? j : i] : NULL,
-				   p->has_add ? &b->add[i * p->add.stride[0] + j * p->add.stride[1]] : NULL);
-		}
-}
-
 static struct hone_buffers buffers_of(const struct memory *m, const struct task_piece *p)
 {
 	const float *none = NULL;
@@ -266,13 +211,10 @@ static struct hone_buffers buffers_of(const struct memory *m, const struct task_
 	    p->add < 0 ? none : (const float *)m->buf[p->add] + p->add_at, (float *)m->buf[p->y] + p->y_at};
 }
 
-static void define(const struct memory *m, const struct task_piece *p)
+static void compute(const struct memory *m, const struct task_piece *p)
 {
 	const struct hone_buffers b = buffers_of(m, p);
-	if (p->p.kind == HONE_CONVOLUTION)
-		define_conv(&p->p, &b);
-	else
-		define_product(&p->p, &b);
+	library_portable(&p->p, &b);
 }
 
 /* What the output must be: the task's reference where it writes, and untouched halos. Lanes that channels in
@@ -347,7 +289,7 @@ TEST(a_recognised_piece_computes_the_task)
 				piece_text(&part, &line);
 				CHECK_OK(piece_parse(buf_str(&line), &again));
 				CHECK(memcmp(&again, &part, sizeof part) == 0);
-				define(&m, &again);
+				compute(&m, &again);
 				buf_free(&line);
 			}
 			CHECK(agrees(&m, want, "piece", buf_str(&text)));
@@ -392,7 +334,7 @@ TEST(installed_libraries_compute_pieces)
 				memory_poison(&m);
 				library_foreign.run(piece, m.buf, 0, 0);
 				library_foreign.run(piece, m.buf, 0, atoi(man.extent_expr[0]));
-				CHECK(library_foreign.good(piece));
+				CHECK(library_foreign.good(piece, "piece"));
 				CHECK(agrees(&m, want, found.word, buf_str(&text)));
 				library_foreign.unload(piece);
 				free(want);

@@ -296,10 +296,13 @@ TEST(rooflines_have_the_rates_of_fragments)
 		CHECK(rate == rows[i].rate);
 		const struct space_want loose = {.level = LEVEL_HALF}, tight = {.level = LEVEL_FP32};
 		struct space *s[2];
+		tg.fma_gflops = 1;
+		tg.bw_gbs[0] = tg.bw_gbs[1] = tg.bw_gbs[2] = tg.bw_gbs[3] = 1e6;
 		REQUIRE_OK(space_make(&a, t, &tg, &tight, &s[0]));
 		REQUIRE_OK(space_make(&a, t, &tg, &loose, &s[1]));
-		tg.bw_gbs[0] = tg.bw_gbs[1] = tg.bw_gbs[2] = tg.bw_gbs[3] = 1e6;
-		CHECK(space_roofline(s[1]) <= space_roofline(s[0]));
+		bool faster = rows[i].text != apart && rows[i].text != bytes && rows[i].text != heads &&
+			      strcmp(rows[i].cpu, "sm_72") != 0;
+		CHECK(space_roofline(s[1]) * (faster ? 3.9 : 1) <= space_roofline(s[0]));
 		arena_free(&a);
 	}
 }

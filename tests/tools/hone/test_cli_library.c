@@ -73,6 +73,33 @@ static const char *status_of_shim(const char *cache)
 	return status;
 }
 
+/* The schedule of the cache's record of this kind. */
+static void schedule_of(const char *cache, const char *kind, char out[512])
+{
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	json_t *report = parse_out(), *r;
+	size_t i;
+	out[0] = 0;
+	json_array_foreach(json_object_get(report, "records"), i, r)
+	{
+		const char *is = json_string_value(json_object_get(r, "kind")),
+			   *cand = json_string_value(json_object_get(r, "cand"));
+		if (is && cand && !strcmp(is, kind))
+			snprintf(out, 512, "%s", cand);
+	}
+	json_decref(report);
+}
+
+/* Whether hone's own best schedule, which is kept beside the library's kernel, is the default one. */
+static bool own_is_default(const char *cache)
+{
+	char own[512], standard[512];
+	schedule_of(cache, "own", own);
+	schedule_of(cache, "default", standard);
+	CHECK(own[0] && strncmp(own, "library=", 8) != 0);
+	return !strcmp(own, standard);
+}
+
 static bool kernel_is_shim(const char *cache)
 {
 	CHECK_RUN(0, "bench %s --json --runs 3 --threads 1 --cache %s", product(), cache);
@@ -91,7 +118,7 @@ TEST(a_library_that_is_faster_runs_the_layer)
 	/* another build of the same version at the same place is another library */
 	(void)shim("good.so", 1, "1.0");
 	CHECK(!kernel_is_shim(cache));
-	CHECK_SAYS(cli_err, "hone's default kernel runs instead");
+	CHECK_SAYS(cli_err, "hone's own kernel runs instead");
 	CHECK_SAYS(cli_err, "shim/1.0@");
 	CHECK_RUN(0, "verify %s --threads 1 --cache %s", product(), cache);
 	CHECK(unlink(so) == 0);
@@ -105,9 +132,11 @@ TEST(a_library_that_is_faster_runs_the_layer)
 	CHECK_RUN(0, "tune %s --budget 4s --rigor quick --threads 1 --json --cache %s", product(), cache);
 	CHECK(!strcmp(winner(cache), "shim"));
 	/* what is compiled for processes without libraries has hone's kernel */
+	bool plain = own_is_default(cache);
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", product(), in_dir("compiled"), cache);
 	CHECK_RUN(0, "bench %s --json --runs 3 --threads 1", in_dir("compiled"));
 	CHECK(!strstr(cli_out, "shim/"));
+	CHECK_SAYS(cli_out, plain ? "\"kind\":\"default\"" : "\"kind\":\"tuned\"");
 }
 
 TEST(a_library_that_fails_is_never_chosen)
@@ -151,17 +180,69 @@ TEST(libraries_that_cannot_be_opened)
 	CHECK_SAYS(cli_err, "--library");
 }
 
+/* How often a part stands in a text. */
+static int count(const char *text, const char *part)
+{
+	int n = 0;
+	while ((text = strstr(text, part)))
+		n++, text++;
+	return n;
+}
+
+/* The answers stay right, and one line says what has failed. */
 TEST(a_library_that_fails_later)
 {
-	char cache[256];
-	snprintf(cache, sizeof cache, "%s", in_dir("cl"));
-	CHECK_RUN(0, BOX, product(), shim("later.so", 7, "1.0"), cache);
+	static const struct {
+		int way;
+		const char *says;
+	} ways[] = {{7, "failed (run returned 9)"}, {8, "failed (make returned 7)"}};
+	for (int i = 0; i < 2; i++) {
+		char cache[256], name[32];
+		snprintf(name, sizeof name, "cl%d", i);
+		snprintf(cache, sizeof cache, "%s", in_dir(name));
+		snprintf(name, sizeof name, "later%d.so", i);
+		CHECK_RUN(0, BOX, product(), shim(name, ways[i].way, "1.0"), cache);
+		CHECK(!strcmp(winner(cache), "shim"));
+		setenv("SHIM_FAILS", "1", 1);
+		CHECK_RUN(0, "verify %s --threads 1 --cache %s", product(), cache);
+		CHECK(count(cli_err, ways[i].says) == 1);
+		setenv("SHIM_FAILS", "3", 1); /* in the third run */
+		CHECK(kernel_is_shim(cache) == (ways[i].way == 7));
+		CHECK(count(cli_err, ways[i].says) == 1 &&
+		      count(cli_err, "MatMul_0: library shim/1.0@") == 1);
+		unsetenv("SHIM_FAILS");
+		CHECK_RUN(0, "verify %s --threads 1 --cache %s", product(), cache);
+		CHECK(kernel_is_shim(cache) && !strstr(cli_err, "failed"));
+	}
+}
+
+/* Where the library has gone, the next box begins with hone's own best kernel, and others get that one. */
+TEST(hones_own_best_kernel_stays_beside_a_librarys)
+{
+	char cache[256], so[256], own[512], best[512];
+	snprintf(cache, sizeof cache, "%s", in_dir("co"));
+	snprintf(so, sizeof so, "%s", shim("gone.so", 0, "1.0"));
+	CHECK_RUN(0, BOX, product(), so, cache);
 	CHECK(!strcmp(winner(cache), "shim"));
-	setenv("SHIM_FAILS", "1", 1);
-	CHECK_RUN(1, "run %s --random --threads 1 --cache %s", product(), cache);
-	CHECK_SAYS(cli_err, "a library has not computed");
-	unsetenv("SHIM_FAILS");
-	CHECK_RUN(0, "run %s --random --threads 1 --cache %s", product(), cache);
+	schedule_of(cache, "own", own);
+	schedule_of(cache, "best", best);
+	CHECK(own[0] && !strncmp(best, "library=shim/1.0@", 17));
+	CHECK(unlink(so) == 0);
+	CHECK_RUN(0, "explain %s 1 --threads 1 --cache %s", product(), cache);
+	char line[600];
+	snprintf(line, sizeof line, "  own      %.40s", own);
+	CHECK_SAYS(cli_out, line);
+	CHECK_RUN(0, "export -o %s --cache %s", in_dir("records"), cache);
+	CHECK_RUN(0, "import %s --cache %s", in_dir("records"), in_dir("ci"));
+	CHECK(!strstr(cli_err, "refused"));
+	schedule_of(in_dir("ci"), "hint", best);
+	CHECK(!strcmp(best, own));
+	CHECK_RUN(0, "tune %s -v --budget 3s --rigor quick --threads 1 --cache %s", product(), cache);
+	CHECK(!strstr(cli_err, "the incumbent failed"));
+	CHECK(!kernel_is_shim(cache));
+	CHECK_RUN(0, "forget --model %s --cache %s", product(), cache);
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	CHECK(!strstr(cli_out, "\"cand\""));
 }
 
 /* Compiles configs/examples/classify.c with the libhone of the build folder. False: there is none. */
@@ -178,12 +259,12 @@ static bool make_application(void)
 	return system(cmd) == 0;
 }
 
-/* Runs it on zeros with the cache xdg/hone. Its outputs are in cli_out, its words in cli_err. */
-static void run_application(void)
+/* Runs it on zeros with the cache XDG/hone. Its outputs are in cli_out, its words in cli_err. */
+static void run_application(const char *xdg)
 {
 	char cmd[1024];
 	snprintf(cmd, sizeof cmd, "SHIM_SAYS=1 XDG_CACHE_HOME=%s HONE_DAEMON_CACHE= %s %s >%s 2>%s",
-		 in_dir("xdg"), in_dir("app"), product(), in_dir("stdout"), in_dir("stderr"));
+		 in_dir(xdg), in_dir("app"), product(), in_dir("stdout"), in_dir("stderr"));
 	CHECK(system(cmd) == 0);
 	slurp(in_dir("stdout"), cli_out, sizeof cli_out);
 	slurp(in_dir("stderr"), cli_err, sizeof cli_err);
@@ -199,17 +280,36 @@ TEST(an_application_opens_the_library_that_its_plan_needs)
 	CHECK(mkdir(in_dir("xdg"), 0755) == 0);
 	CHECK_RUN(0, BOX, product(), so, cache);
 	CHECK(!strcmp(winner(cache), "shim"));
-	run_application();
+	run_application("xdg");
 	CHECK_SAYS(cli_err, "the shim runs");
 	snprintf(first, sizeof first, "%.15s", cli_out);
+	const char *words = own_is_default(cache) ? " 1 default," : "1 kernels tuned,";
 	(void)shim("app.so", 1, "1.0");
-	run_application();
+	run_application("xdg");
 	CHECK(!strstr(cli_err, "the shim runs"));
-	CHECK_SAYS(cli_err, " 1 default,");
+	CHECK_SAYS(cli_err, words);
 	CHECK(!strncmp(first, cli_out, strcspn(first, " ")));
 	CHECK(unlink(so) == 0);
-	run_application();
-	CHECK_SAYS(cli_err, " 1 default,");
+	run_application("xdg");
+	CHECK_SAYS(cli_err, words);
+}
+
+TEST(an_application_whose_library_fails_gets_the_right_answer)
+{
+	char right[16];
+	if (!make_application())
+		SKIP("libhone.so is not in the folder of $HONE_WORKER");
+	CHECK(mkdir(in_dir("xdf"), 0755) == 0);
+	CHECK_RUN(0, BOX, product(), shim("appf.so", 7, "1.0"), in_dir("xdf/hone"));
+	CHECK(!strcmp(winner(in_dir("xdf/hone")), "shim"));
+	run_application("xdf");
+	CHECK(!strstr(cli_err, "failed"));
+	snprintf(right, sizeof right, "%.15s", cli_out);
+	setenv("SHIM_FAILS", "1", 1);
+	run_application("xdf");
+	unsetenv("SHIM_FAILS");
+	CHECK(count(cli_err, "the shim runs") == 1 && !strstr(cli_err, "library shim/1.0@"));
+	CHECK(!strncmp(right, cli_out, strcspn(right, " ")));
 }
 
 TEST_MAIN
