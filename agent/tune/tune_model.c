@@ -14,6 +14,7 @@
 #include "agent/cache/seeds.h"
 #include "agent/cache/stale.h"
 #include "agent/tune/tune_graph.h"
+#include "kernels/graph/weights.h"
 #include "kernels/group/alternatives.h"
 #include "kernels/library/library.h"
 #include "kernels/task/task_stage.h"
@@ -70,6 +71,10 @@ static int read_model(struct session *s)
 	if (rc >= 0 && notes.n && !s->o->said_notes)
 		log_info("%s: %s", s->o->model, buf_str(&notes));
 	buf_free(&notes);
+	const char *nan =
+	    rc >= 0 && !s->o->said_notes && !leash_is_child() ? weights_nan(s->model.graph, s->a) : NULL;
+	if (nan)
+		log_info("hone: warning: %s: %s", s->o->model, nan);
 	return rc == E_TIMEOUT ? tune_too_short(s) : rc;
 }
 

@@ -29,6 +29,7 @@ struct fleet {
 	struct fleet_kept *kept; /* tools/fleet/fleet_figures.h */
 	/* For rounds only (tools/fleet/fleet_round.h). */
 	struct place *place; /* NULL: not opened yet */
+	bool follows;        /* another instance leads, and the log says so */
 	bool led;            /* this instance leads, and has offered everything to the place since then */
 	int64_t roots;       /* number of root documents that were sent */
 	int64_t commands_us; /* the log has the orders of commands until this date; 0: none yet */

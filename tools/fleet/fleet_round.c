@@ -335,6 +335,11 @@ int fleet_round(struct fleet *f)
 {
 	struct round r = {.f = f, .c = fleet_conn(f), .now_s = f->date_s()};
 	int rc = db_lead(r.c);
+	if (rc == 0 && !f->follows)
+		log_info("hone-fleet: another hone-fleet publishes from this database, by its own options; "
+			 "this one "
+			 "answers boards, and takes over when that one ends");
+	f->follows = rc == 0;
 	if (rc > 0)
 		rc = lead_round(&r);
 	else

@@ -7,6 +7,7 @@
 #include "agent/control/conf.h"
 #include "agent/run/image.h"
 #include "kernels/onnx/import.h"
+#include "platform/base/log.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -69,7 +70,8 @@ static bool is_configured(const char *model)
  * this user cannot read is left to honed, as are the sizes of a model in its configuration. */
 static int check_model(const char *model)
 {
-	const struct import_opts o = {.shape_option = SHAPE_OF_CONF};
+	struct buf notes = {0};
+	const struct import_opts o = {.shape_option = SHAPE_OF_CONF, .notes = &notes};
 	struct graph *g = NULL;
 	if (*model != '/' || access(model, R_OK) < 0)
 		return E_OK;
@@ -77,6 +79,9 @@ static int check_model(const char *model)
 	if (rc >= 0)
 		rc = import_file(model, &o, &g);
 	graph_free(g);
+	if (rc >= 0 && notes.n && !is_configured(model)) /* its section may give the sizes */
+		log_info("%s: %s", model, buf_str(&notes));
+	buf_free(&notes);
 	if (rc != E_USAGE)
 		return rc;
 	struct buf why = {0};

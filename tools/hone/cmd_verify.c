@@ -14,7 +14,7 @@
 #include "tools/hone/guard.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/table.h"
-#include "tools/hone/weights.h"
+#include "kernels/graph/weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

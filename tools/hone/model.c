@@ -12,7 +12,7 @@
 #include "tools/hone/feed_file.h"
 #include "tools/hone/next.h"
 #include "kernels/qdq/qdq.h"
-#include "tools/hone/weights.h"
+#include "kernels/graph/weights.h"
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -458,7 +458,7 @@ static int explain_shapes(const struct args *a, int rc)
 		if (split.n && strstr(err_text(), buf_str(&text))) {
 			buf_clear(&text);
 			buf_puts(&text, err_text());
-			rc = fail(E_USAGE, "%s; each --shape takes one name: %s", buf_str(&text),
+			rc = fail(E_USAGE, "%s; give each name an option of its own: %s", buf_str(&text),
 				  buf_str(&split));
 		}
 		buf_free(&split);

@@ -136,7 +136,7 @@ struct model {
 	int64_t load_ns; /* import and passes */
 	const bool *took; /* of each --shape, whether this model has it; NULL: it has all */
 	const char *floats; /* why level int8 quantised nothing of a network of floats; NULL: it did */
-	const char *nan; /* says which weight holds NaN (tools/hone/weights.h); NULL: none */
+	const char *nan;    /* says which weight holds NaN (kernels/graph/weights.h); NULL: none */
 };
 
 /* The values of --shape and the shapes of the files of --input as the importer takes them, in the arena.

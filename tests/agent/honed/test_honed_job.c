@@ -332,6 +332,12 @@ static void checks_models(const char *free)
 	CHECK_SAYS(cli_out, ": model lite: ");
 	CHECK_SAYS(cli_out, "TensorFlow Lite");
 	CHECK(!strstr(cli_out, "model good"));
+	snprintf(models, sizeof models, "%sshape = h=32,w=32\n", free); /* two names in one line */
+	configure(models);
+	CHECK(system(cmd) != 0);
+	slurp(at("said"), cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out,
+		   "give each name an option of its own: in honed.conf: shape = h=32 and shape = w=32");
 }
 
 /* The error shows the line for honed.conf, not an option, and that line is what the model lacks. */

@@ -1065,6 +1065,8 @@ TEST(a_real_honed_and_a_model_that_is_none)
 	CHECK_RUN(0, "tune %s --background --budget 1s", sized); /* its sizes are in the configuration */
 	CHECK_RUN(2, "tune %s --background --budget 1s", one_node("unsized.onnx", "Relu", "1 3 h w"));
 	CHECK_SAYS(cli_err, "in honed.conf: shape = ");
+	CHECK_RUN(0, "tune %s --background --budget 1s", one_node("batch.onnx", "Relu", "N 3 8 8"));
+	CHECK_SAYS(cli_err, "leaves its batch size free, so 1 is taken");
 	CHECK_RUN(0, "resume");
 	stop_honed();
 	fake_remove(&f);

@@ -143,7 +143,7 @@ TEST(several_sizes_in_one_shape_are_explained)
 	static const struct {
 		const char *word, *says;
 	} cases[] = {
-	    {"h=32,w=32", "each --shape takes one name: --shape h=32 --shape w=32"},
+	    {"h=32,w=32", "give each name an option of its own: --shape h=32 --shape w=32"},
 	    {"h=32;w=1x2", "--shape h=32 --shape w=1x2"},
 	    {"h=1,w=2,x=1x3x1x2", "--shape h=1 --shape w=2 --shape x=1x3x1x2"},
 	    {"h=1,w=2,", "--shape h=1 --shape w=2"},

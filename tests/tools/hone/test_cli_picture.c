@@ -255,6 +255,12 @@ TEST(nan_in_a_weight_is_called_that)
 		CHECK_RUN(0, "run %s --random --cache %s --output %s", model, in_dir("cache"), in_dir("out"));
 		CHECK_SAYS(cli_err, says);
 	}
+	CHECK_RUN(0, "tasks %s", model);
+	CHECK_SAYS(cli_err, says);
+	hone("tune %s --threads 1 --budget 1s --no-cache",
+	     model); /* whether it finds kernels does not matter */
+	CHECK_SAYS(cli_err, says);
+	CHECK(test_count(cli_err, says) == 1);
 	CHECK_RUN(1, "verify %s --threads 1 --cache %s", model, in_dir("cache"));
 	CHECK_SAYS(cli_out, says);
 	CHECK_SAYS(cli_err, "repair the model's weights");

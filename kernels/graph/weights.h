@@ -2,8 +2,8 @@
 /* Finds NaN in a model's weights. With one, answers differ between correct kernels: what Relu, Max or Clip
  * make of NaN is not defined (kernels/loops/loops.h), so a wrong kernel would be blamed for a broken model.
  */
-#ifndef TOOLS_WEIGHTS_H
-#define TOOLS_WEIGHTS_H
+#ifndef KERNELS_WEIGHTS_H
+#define KERNELS_WEIGHTS_H
 
 #include "kernels/graph/graph.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/hone/weights.h"
+#include "kernels/graph/weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
