@@ -386,8 +386,8 @@ static void know_former(struct run *r)
 {
 	struct sync_state *t = &r->state;
 	const struct sync_state *f = &r->former;
-	bool kept = !r->pulled || sync_is_folder(r->c->server);
-	if (r->sum->fresh || !kept || !f->of[0] || !strcmp(t->of, f->of))
+	bool stays = !r->pulled || sync_is_folder(r->c->server);
+	if (r->sum->fresh || !stays || !f->of[0] || !strcmp(t->of, f->of))
 		return;
 	memcpy(t->of, f->of, sizeof t->of);
 	t->serial = f->serial;

@@ -187,7 +187,7 @@ static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *
 	LLVMSetModuleDataLayout(g->mod, layout);
 	LLVMDisposeTargetData(layout);
 	gen_module(g);
-	if (g->far)
+	if (g->long_address)
 		return fail(E_INFEASIBLE, "the address of a fragment has too many terms");
 	if (g->missing[0])
 		return fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") has no intrinsic %s",

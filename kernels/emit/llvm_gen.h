@@ -61,7 +61,7 @@ struct gen {
 	const struct loops *l;
 	enum llvm_arch arch;
 	char missing[48]; /* an intrinsic that was needed and that this LLVM does not have; "": none */
-	bool far;         /* an address has more terms than emitters can hold */
+	bool long_address; /* an address has more terms than emitters can hold */
 	const struct target *t;
 	struct arena *a; /* temporary */
 	struct loops_flow flow;

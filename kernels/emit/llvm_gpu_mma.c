@@ -91,7 +91,7 @@ static LLVMValueRef address(struct gen *g, struct places *p, const struct mem *m
 	struct mem at = *m;
 	at.at = ix_add(&p->own, m->at, ix_add(&p->own, a, b));
 	if (p->own.failed)
-		g->far = true;
+		g->long_address = true;
 	return gen_address(g, &at, NULL);
 }
 

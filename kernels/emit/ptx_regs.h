@@ -22,7 +22,8 @@
  * ptxas 12.4 on 687 kernels of random candidates, of which 97 % are within the margin; of 1760 others 97 to
  * 98 %; of random candidates of large layers 87 to 97 % (make bench-ptxas prints the shares). Of 135 of
  * those, 94 % are since the estimate follows the bound, and 90 % were before. Without the bound, 90 and 83 %
- * were. */
+ * were. Of 850 candidates of 22 kinds, 95 % are, and 93 % on sm_86 and later, where kernels that convert
+ * bytes need fewer registers than the estimate. */
 #ifndef KERNELS_PTX_REGS_H
 #define KERNELS_PTX_REGS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands behind a sum: bias, addend and limits; and whole pieces in portable code, where a library
- * fails. */
+/* Adds bias and addend to the sums that a library has made, and limits them. Computes whole pieces in
+ * portable code, too, where a library has failed. */
 #include "kernels/library/library.h"
 
 static int64_t channel_at(const struct hone_view *v, int64_t k)

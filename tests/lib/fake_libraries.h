@@ -113,7 +113,7 @@ static inline bool library_lies(const char *how, const char *name)
 	return strstr(list, word) != NULL;
 }
 
-/* What each call of a product takes, where another library is to be the fastest. */
+/* Waits in each call of a product, so that another library is the fastest. */
 static inline void library_waits(const char *name)
 {
 	const char *all = getenv("FAKE_LIBRARIES");

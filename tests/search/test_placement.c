@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement: against all subsets of pieces, exact dynamic programming of its own, and hostile problems. It
- * is long because its worlds, shapes and naive answers serve all of these. */
+/* Placement: against all subsets of pieces, exact dynamic programming of its own, and hostile problems. Past
+ * 800 lines because its worlds, shapes and naive answers serve all of these. */
 #include "search/placement_parts.h"
 #include "platform/base/clock.h"
 #include "tests/lib/placement_exact.h"

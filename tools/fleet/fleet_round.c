@@ -337,8 +337,7 @@ int fleet_round(struct fleet *f)
 	int rc = db_lead(r.c);
 	if (rc == 0 && !f->follows)
 		log_info("hone-fleet: another hone-fleet publishes from this database, by its own options; "
-			 "this one "
-			 "answers boards, and takes over when that one ends");
+			 "this one answers boards, and takes over when that one ends");
 	f->follows = rc == 0;
 	if (rc > 0)
 		rc = lead_round(&r);

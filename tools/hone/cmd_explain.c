@@ -385,7 +385,7 @@ static void slower_words(const struct why *w)
 		    table_ms(tried_ns / 1e6, ms));
 }
 
-/* What runs in processes that cannot use the chosen kernel, a library's. */
+/* If the chosen kernel is a library's: says which kernel runs in processes that cannot use that library. */
 static void own_words(struct explain *e, const struct why *w)
 {
 	struct rec own;

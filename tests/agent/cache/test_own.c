@@ -67,7 +67,7 @@ TEST(a_librarys_record_leaves_hones_own_beside_it)
 	arena_free(&mem);
 }
 
-/* What others get for the record of this kind: the line's text, "" if nothing. */
+/* Returns the text of the line that others get for the record of this kind; "": they get none. */
 static const char *sent(enum rec_kind kind)
 {
 	static char text[4096];

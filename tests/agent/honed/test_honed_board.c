@@ -814,6 +814,14 @@ TEST(checks_its_configuration)
 	write_text(own("honed.conf"), "[sync]\nserver = https://x\ntoken = /no/token\nstate = /no/state\n");
 	CHECK(run_honed("--check", NULL) == 1 &&
 	      strstr(text_of("log"), "honed.conf:3: [sync] token = /no/token: No such"));
+}
+
+TEST(checks_its_folders_and_that_the_configuration_is_text)
+{
+	char conf[512];
+	hone();
+	end_honed(SIGTERM);
+	write_text(in_folder("good.onnx"), "x");
 	/* The folders, in the words of a start. */
 	static const char *const folders[][2] = {
 	    {"cache = %s/good.onnx",

@@ -806,7 +806,7 @@ TEST(honed_tunes_in_the_background)
 	CHECK_SAYS(cli_err, "Next: hone status --watch");
 	snprintf(want, sizeof want, "tune %s 3000 2 1", steering());
 	CHECK(!strcmp(tuned, want));
-	/* What hone cannot use is refused before it is queued. */
+	/* hone tune refuses a model that hone cannot use before it queues it. */
 	tuned[0] = 0;
 	const char *bad = one_node("free.onnx", "Relu", "1 3 h w");
 	CHECK_RUN(2, "tune %s --background", bad);

@@ -216,7 +216,8 @@ TEST(a_library_that_fails_later)
 	}
 }
 
-/* Where the library has gone, the next box begins with hone's own best kernel, and others get that one. */
+/* The next box after the library has gone begins with hone's own best kernel, and other boards get that one.
+ */
 TEST(hones_own_best_kernel_stays_beside_a_librarys)
 {
 	char cache[256], so[256], own[512], best[512];
