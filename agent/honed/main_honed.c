@@ -12,6 +12,7 @@
 #include "platform/base/log.h"
 #include "platform/base/options.h"
 #include "platform/base/quantity.h"
+#include "platform/base/wrap.h"
 #include "platform/machine/sysfile.h"
 #include "platform/machine/target.h"
 
@@ -26,31 +27,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "usage: honed [--boot [--budget 20s]] [--config FILE] [--socket PATH] [--run DIR]\n"
-    "             [--state DIR] [--sysroot DIR] [--hone FILE] [--verbose]\n"
-    "       honed --check [--config FILE] [--socket PATH] [--run DIR] [--state DIR]\n"
-    "             [--hone FILE]\n"
-    "       honed --version\n"
+static const char usage[] = /* of wrap_help */
+    "usage: honed\t[--boot [--budget 20s]] [--config FILE] [--socket PATH] [--run DIR] [--state DIR] "
+    "[--sysroot DIR] [--hone FILE] [--verbose]\n"
+    "       honed\t--check [--config FILE] [--socket PATH] [--run DIR] [--state DIR] [--hone FILE]\n"
+    "       honed\t--version\n"
     "\n"
-    "Tunes the models of its configuration while the board is idle, and keeps the\n"
-    "results.\n"
+    "Tunes the models of its configuration while the board is idle, and keeps the results.\n"
     "\n"
-    "  --boot          tune in one time box, for use at boot, then exit\n"
-    "  --budget TIME   length of the box; overrides hone.budget= of the kernel's\n"
-    "                  command line, and the configuration\n"
-    "  --check         read the configuration and the models, and print all mistakes,\n"
-    "                  a line each; exit 1 if there are any\n"
-    "  --config FILE   configuration (default " CONF_FILE ");\n"
-    "                  its drop-ins lie in FILE.d\n"
-    "  --socket PATH   control socket (default: with --run, honed.sock in its folder;\n"
-    "                  else as configured)\n"
-    "  --run DIR       run folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
-    "  --state DIR     state that survives a reboot, and the cache if none is\n"
-    "                  configured (default $STATE_DIRECTORY, else /var/lib/hone)\n"
-    "  --sysroot DIR   read /sys and /proc below DIR, for tests\n"
-    "  --hone FILE     the program that tunes (default: hone beside honed)\n"
-    "  --verbose       log more\n"
+    "  --boot\ttune in one time box, for use at boot, then exit\n"
+    "  --budget TIME\tlength of the box; overrides hone.budget= of the kernel's command line, and the "
+    "configuration\n"
+    "  --check\tread the configuration and the models, and print all mistakes, a line each; exit 1 if there "
+    "are any\n"
+    "  --config FILE\tconfiguration (default " CONF_FILE "); its drop-ins lie in FILE.d\n"
+    "  --socket PATH\tcontrol socket (default: with --run, honed.sock in its folder; else as configured)\n"
+    "  --run DIR\trun folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
+    "  --state DIR\tstate that survives a reboot, and the cache if none is configured (default "
+    "$STATE_DIRECTORY, else /var/lib/hone)\n"
+    "  --sysroot DIR\tread /sys and /proc below DIR, for tests\n"
+    "  --hone FILE\tthe program that tunes (default: hone beside honed)\n"
+    "  --verbose\tlog more\n"
     "\n"
     "hone status shows what honed is doing. Manual: honed(8).\n";
 
@@ -629,7 +626,7 @@ static int run(int argc, char **argv)
 	if (*l.o.sysroot)
 		setenv("HONE_SYSROOT", l.o.sysroot, 1); /* so that jobs look at the same board */
 	if (w.help)
-		fputs(usage, stdout);
+		wrap_help(usage);
 	else if (w.version)
 		printf("honed %s\n", HONE_VERSION);
 	else
