@@ -326,7 +326,7 @@ static const struct key_kind keys[] = {
      "most 8"},
     {"model", "library", take_libraries, MODEL(library), 0, 0, LIBRARIES},
     {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
-     "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},
+     "what --shape of hone tune takes, x=1x3x224x224 or N=4, at most 8 times"},
 };
 enum { NKEYS = sizeof keys / sizeof *keys };
 
@@ -525,7 +525,7 @@ static int take_key(struct reading *r, const struct key_kind *k, const char *sec
 	struct buf list = {0};
 	if (!k->allowed)
 		policy_names(&list);
-	int rc = refuse(r, "[%s] %s = %s: not possible; allowed: %s", section, k->name, value,
+	int rc = refuse(r, "[%s] %s = %s is not possible; it takes %s", section, k->name, value,
 			k->allowed ? k->allowed : buf_str(&list));
 	buf_free(&list);
 	return rc;
@@ -778,7 +778,7 @@ int conf_cmdline_budget(const char *cmdline, int64_t *ns)
 		return 0;
 	snprintf(value, sizeof value, "%.*s", (int)strcspn(found, " \t\n"), found);
 	if (take_parsed(&budget, value, ns, duration_parse) < 0)
-		return fail(E_USAGE, "kernel command line: %s%s: not possible; allowed: 0s to 1h, as 20s",
+		return fail(E_USAGE, "kernel command line: %s%s is not possible; it takes 0s to 1h, as 20s",
 			    key, value);
 	return 1;
 }

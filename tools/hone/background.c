@@ -113,10 +113,9 @@ int background_tune(const struct args *a)
 	if (rc >= 0)
 		rc = daemon_open(NULL, &c);
 	if (rc <= 0)
-		return rc < 0
-			   ? rc
-			   : fail(E_NOTFOUND,
-				  "honed does not run; tune without --background, or systemctl start honed");
+		return rc < 0 ? rc
+			      : fail(E_NOTFOUND, "honed does not run; tune without --background, or start it "
+						 "with " HONED_START);
 	rc = check_model(r.model);
 	if (rc >= 0)
 		rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);

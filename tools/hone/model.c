@@ -315,8 +315,9 @@ int model_threads(const struct args *a, const struct target *t)
 {
 	int64_t n = arg_int(a, "threads", t->cores);
 	if (n < 1 || n > 64)
-		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d core%s)", (long long)n,
-			    t->cores, plural_s(t->cores));
+		return fail(E_USAGE,
+			    "--threads %lld is not possible; it takes 1 to 64 (this machine has %d core%s)",
+			    (long long)n, t->cores, plural_s(t->cores));
 	if (n > t->cores && n <= topo_cores(NULL, 0))
 		log_info("%lld threads use cores of several clusters, which differ in speed (the fastest has %d)",
 			 (long long)n, t->cores);

@@ -740,7 +740,7 @@ TEST(libraries_of_a_job)
 	write_text(own("honed.conf"), "[model keep]\npath = /x\nlibrary = mkl\n");
 	CHECK(run_honed("--check", NULL) == 1);
 	CHECK(strstr(text_of("log"),
-		     "honed.conf:3: [model keep] library = mkl: not possible; allowed: none, "));
+		     "honed.conf:3: [model keep] library = mkl is not possible; it takes none, "));
 	unlink(in_folder("keep.onnx"));
 }
 

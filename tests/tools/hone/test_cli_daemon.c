@@ -489,7 +489,7 @@ TEST(wait_is_over_when_it_is_ready)
 	CHECK_SAYS(cli_err, said);
 	CHECK_RUN(1, "wait --ready --timeout 150ms --socket /run/hone/honed.sock");
 	CHECK_SAYS(cli_err, "honed does not run: nothing listens on /run/hone/honed.sock (");
-	CHECK_SAYS(cli_err, "; start it with systemctl start honed\n");
+	CHECK_SAYS(cli_err, "; start it with systemctl start honed (without systemd: honed, as root)\n");
 	CHECK_RUN(1, "wait --ready --json --timeout 0s");
 	json_t *j = parse_out();
 	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));

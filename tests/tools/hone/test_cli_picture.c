@@ -93,7 +93,7 @@ TEST(resize_takes_the_middle)
 TEST(wrong_picture_options_are_usage_errors)
 {
 	static const char *const wrong[][2] = {
-	    {"--resize 4", "WIDTHxHEIGHT"},
+	    {"--resize 4", "--resize 4 is not possible; it takes WIDTHxHEIGHT"},
 	    {"--resize 0x4", "1 to 16384"},
 	    {"--resize 4x4x4", "WIDTHxHEIGHT"},
 	    {"--resize 99999x4", "16384"},
@@ -103,10 +103,10 @@ TEST(wrong_picture_options_are_usage_errors)
 	    {"--mean 1,,3", "one number or three"},
 	    {"--mean nan", "one number or three"},
 	    {"--scale 1/0", "all finite, as in --scale 1/255 or 1/58.4,"},
-	    {"--std 58.4", "use --scale: then multiplied by this, as 1/255, or 1/STD"},
+	    {"--std 58.4", "did you mean --scale (then multiplied by this, as 1/255, or 1/STD"},
 	    {"--scale 0", "all pixels the same"},
 	    {"--scale 1,1,0", "all pixels the same"},
-	    {"--layout hwc", "nchw, nhwc"},
+	    {"--layout hwc", "--layout hwc is not possible; it takes one of nchw, nhwc"},
 	    {"--layout nhwc", "--layout nhwc does not fit an input of shape 1x3x7x9, whose channels are "
 			      "those of nchw: give --layout nchw, or leave it out"},
 	    {"--channels cmyk", "rgb, bgr, gray"},

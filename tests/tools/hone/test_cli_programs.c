@@ -90,6 +90,15 @@ TEST(the_help_is_as_wide_as_the_terminal)
 	unsetenv("COLUMNS");
 }
 
+TEST(hone_fleet_says_which_values_an_option_takes)
+{
+	CHECK(program("hone-fleet", "serve --stage soon") == 2);
+	CHECK_SAYS(cli_err, "error: --stage soon is not possible; it takes 0s to 365d (see");
+	CHECK_OK(file_write(in_dir("bad-fleet.conf"), "[fleet]\nthreads = 65\n", 22));
+	CHECK(program("hone-fleet", "serve --config %s", in_dir("bad-fleet.conf")) == 2);
+	CHECK_SAYS(cli_err, ": threads = 65 is not possible; it takes 1 to 64");
+}
+
 /* A Next: line can be pasted: it calls the program as the user called it, with the options that the user
  * gave. */
 TEST(hone_fleet_says_what_to_do_next)
@@ -272,7 +281,7 @@ TEST(hone_fleet_tells_its_defaults)
 				 !strcmp(o->name, "quorum")))
 			continue;
 		CHECK(fleet_conf_set(&c, o->name, "-7x", &a) == E_USAGE);
-		allowed = strstr(err_text(), "allowed: ");
+		allowed = strstr(err_text(), "it takes ");
 		if (!allowed || !strstr(o->help, allowed + 9) || !strchr(o->help, '(')) {
 			printf("hone-fleet serve --help does not tell the default or the range of --%s: %s\n",
 			       o->name, allowed ? allowed : "no range");

@@ -197,11 +197,13 @@ TEST(bench_as_json)
 	check_keys(json_array_get(json_object_get(j, "ratios"), 0), "ratio low high");
 	json_decref(j);
 	CHECK_RUN(2, "bench %s --kernels quick --cache %s", steering(), cache);
-	CHECK_SAYS(cli_err, "best, default or fallback");
+	CHECK_SAYS(cli_err, "--kernels quick is not possible; it takes best, default or fallback");
 	CHECK_RUN(2, "bench %s --runs 0 --kernels fallback --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "--runs 0 is not possible; it takes 1 to");
 	CHECK_RUN(2, "bench %s --rate 0 --kernels fallback --cache %s", steering(), cache);
-	CHECK_SAYS(cli_err, "--rate 0: 1 to");
+	CHECK_SAYS(cli_err, "--rate 0 is not possible; it takes 1 to");
 	CHECK_RUN(2, "bench %s --threads 65 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "--threads 65 is not possible; it takes 1 to 64 (this machine has ");
 }
 
 TEST(without_a_cache_folder)
