@@ -180,7 +180,8 @@ TEST(bench_names_kernels_for_perf)
 
 TEST(bench_as_json)
 {
-	const char *cache = in_dir("cache");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("cache"));
 	CHECK_RUN(0, "bench %s --json --runs 3 --kernels fallback --threads 1 --cache %s", steering(), cache);
 	json_t *j = parse_out(), *k = json_object_get(j, "kernels");
 	check_keys(j, "model threads runs median_ms p90_ms p99_ms min_ms load_ms cpu_pct kernels");
