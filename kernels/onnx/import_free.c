@@ -218,6 +218,6 @@ int import_free_finish(struct importer *im)
 			   and_more(im->nreplaced, more));
 	if (!im->nfree)
 		return E_OK;
-	return fail(E_USAGE, "the model leaves sizes free: %s%s; give the sizes that you use, for example%s",
+	return fail(E_USAGE, IMPORT_LEAVES_FREE "%s%s; give the sizes that you use, for example%s",
 		    buf_str(&im->free), and_more(im->nfree, more), buf_str(&im->give));
 }
