@@ -227,8 +227,6 @@ static bool is_dims(const char *p)
 	}
 }
 
-/* NAME=DIMS, as --shape takes it; NAME:DIMS is the old form. A name that was given before, in this file or an
- * earlier one, gets the new dimensions. */
 /* Bytes of NAME in "NAME=DIMS" or, in older files, "NAME:DIMS"; 0: it is neither. */
 static size_t shape_name(const char *value)
 {
@@ -237,12 +235,19 @@ static size_t shape_name(const char *value)
 	return sep ? (size_t)(sep - value) : 0;
 }
 
+bool conf_is_shape(const char *value)
+{
+	size_t name = shape_name(value);
+	return name && is_dims(value + name + 1);
+}
+
+/* A name that was given before, in this file or an earlier one, gets the new dimensions. */
 static int take_shape(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
 	struct conf_shapes *list = at;
 	char *copy = arena_strdup(r->a, value);
 	size_t name = shape_name(copy);
-	if (!name || !is_dims(copy + name + 1))
+	if (!conf_is_shape(copy))
 		return E_USAGE;
 	copy[name++] = '=';
 	if (!list->shape)

@@ -146,7 +146,9 @@ struct honed_job {
 	pid_t pid;
 	uid_t uid;
 	char name[64], *path;
-	struct conf_model as; /* the model as requested, if none is configured */
+	struct conf_model as; /* the model as requested, if none is configured, or with other shapes */
+	char *shapes;         /* owned; as.shapes points into it */
+	const char *shape[CONF_SHAPES];
 	int threads;
 	char device[CONF_DEVICE_NAME]; /* CONF_CPU, cpu:CLUSTER, opencl:N or cuda:N */
 	uint64_t cpus;                 /* bit i: honed_options.cpus[i] */
@@ -418,6 +420,7 @@ void jobs_ended(struct honed *h, const struct honed_event *e);
 struct honed_job *job_of(struct honed *h, int number);
 /* NULL: no free slot, or no memory */
 struct honed_job *job_new(struct honed *h, int model, const char *path, const char *device);
+void job_free(struct honed *h, struct honed_job *j);
 /* Sends SIGSTOP or SIGCONT, whichever the job needs now. */
 void job_settle(struct honed *h, struct honed_job *j);
 void job_stop(struct honed *h, struct honed_job *j, enum job_end why);
