@@ -1115,6 +1115,29 @@ TEST(a_real_honed_and_a_model_that_is_none)
 	fake_remove(&f);
 }
 
+/* A model that hone cannot use is shown as that before the gate opens, also after a restart. */
+TEST(a_real_honed_shows_a_broken_model_while_its_gate_is_closed)
+{
+	struct fake f = {0};
+	char bad[256], good[256], conf[900];
+	if (!beside_worker("honed"))
+		SKIP("no honed was built");
+	fake_folder(&f);
+	snprintf(bad, sizeof bad, "%s", one_node("unsupported.onnx", "NoSuchOperator", "4 4"));
+	snprintf(good, sizeof good, "%s", one_node("relu.onnx", "Relu", "4 4"));
+	snprintf(conf, sizeof conf, "[idle]\nsettle = 1h\n[model bad]\npath = %s\n[model good]\npath = %s\n",
+		 bad, good);
+	for (int i = 0; i < 2; i++) {
+		start_honed(&f, conf);
+		watch_until("; bad failed; good waiting", false);
+		CHECK_RUN(0, "status");
+		CHECK_SAYS(cli_out, "NoSuchOperator");
+		CHECK_SAYS(cli_out, "gate       closed");
+		stop_honed();
+	}
+	fake_remove(&f);
+}
+
 /* A real honed tunes from an empty cache; while an inhibit lasts it makes no kernels. */
 TEST(a_real_honed_tunes)
 {
