@@ -28,9 +28,9 @@
 #include <unistd.h>
 
 static const char usage[] = /* of wrap_help */
-    "usage: honed\t[--boot [--budget 20s]] [--config FILE] [--socket PATH] [--run DIR] [--state DIR] "
-    "[--sysroot DIR] [--hone FILE] [--verbose]\n"
-    "       honed\t--check [--config FILE] [--socket PATH] [--run DIR] [--state DIR] [--hone FILE]\n"
+    "usage: honed\t[--boot\v[--budget\v20s]] [--config\vFILE] [--socket\vPATH] [--run\vDIR] [--state\vDIR] "
+    "[--sysroot\vDIR] [--hone\vFILE] [--verbose]\n"
+    "       honed\t--check [--config\vFILE] [--socket\vPATH] [--run\vDIR] [--state\vDIR] [--hone\vFILE]\n"
     "       honed\t--version\n"
     "\n"
     "Tunes the models of its configuration while the board is idle, and keeps the results.\n"

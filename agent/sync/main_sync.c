@@ -23,10 +23,10 @@
 #include <unistd.h>
 
 static const char usage[] = /* of wrap_help */
-    "usage: hone-sync\t[--now] [--folder DIR] [--config FILE] [--cache DIR] [--socket PATH] [--wait[=5m]] "
-    "[-q] "
-    "[-v]\n"
-    "       hone-sync\t--status [--config FILE]\n"
+    "usage: hone-sync\t[--now] [--folder\vDIR] [--config\vFILE] [--cache\vDIR] [--socket\vPATH] "
+    "[--wait[=5m]] "
+    "[-q] [-v]\n"
+    "       hone-sync\t--status [--config\vFILE]\n"
     "       hone-sync\t--version | version | --help | help\n"
     "\n"
     "Takes what the board's fleet publishes into the cache, as candidates that are timed before they count, "

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HELP_COLUMN = 18, HELP_COLUMNS = 80 };
+enum { HELP_COLUMN = 18, HELP_COLUMNS = 80, LEAST_COLUMNS = 16 };
 
 const char *wrap_column(const char *text, int n)
 {
@@ -39,60 +39,37 @@ size_t wrap_line(const char *text, int columns, bool cut)
 	return blank ? (size_t)(blank - text) : strlen(text);
 }
 
-/* Bytes of the first word; short words in brackets stay together, as in "[--cache DIR]". */
-static int word_length(const char *text)
+/* Prints one paragraph of a help, which has no end. */
+static void print_help(char *line, int columns)
 {
-	enum { SHORT = 32 };
-	const char *end = *text == '[' ? strchr(text, ']') : NULL;
-	int n = end && end - text < SHORT ? (int)(end - text) : 0;
-	return n + (int)strcspn(text + n, " \n");
-}
-
-int wrap_words(struct buf *out, int columns, int at, int indent, const char *text)
-{
-	bool fresh = true;
-	while (*text) {
-		text += strspn(text, " \n");
-		int n = word_length(text);
-		if (!n)
-			break;
-		if (!fresh && at + 1 + n > columns) {
-			buf_printf(out, "\n%*s", indent, "");
-			at = indent;
-			fresh = true;
-		}
-		buf_printf(out, "%s%.*s", fresh ? "" : " ", n, text);
-		at += n + !fresh;
-		fresh = false;
-		text += n;
+	char *text = strchr(line, '\t');
+	int indent = 0;
+	if (text) {
+		*text++ = 0;
+		indent = line[2] == '-' ? HELP_COLUMN : (int)strlen(line) + 1;
+		printf("%-*s", indent, line);
+	} else {
+		text = line;
 	}
-	return at;
-}
-
-/* Appends one paragraph of a help. */
-static void put_help(struct buf *out, int columns, char *line)
-{
-	char *tab = strchr(line, '\t');
-	if (tab)
-		*tab++ = 0;
-	int indent = !tab ? 0 : !strncmp(line, "  -", 3) ? HELP_COLUMN : (int)strlen(line) + 1;
-	if (tab)
-		buf_printf(out, "%-*s", indent, line);
-	(void)wrap_words(out, columns, indent, indent, tab ? tab : line);
-	buf_puts(out, "\n");
+	for (size_t n; *text; text += n + !!text[n]) {
+		n = wrap_line(text, columns - indent, false);
+		for (size_t i = 0; i < n; i++)
+			putchar(text[i] == '\v' ? ' ' : text[i]);
+		if (text[n])
+			printf("\n%*s", indent, "");
+	}
+	putchar('\n');
 }
 
 void wrap_help(const char *text)
 {
-	struct buf out = {0};
-	int columns = log_columns(STDOUT_FILENO, HELP_COLUMNS);
-	char *all = strdup(text), *line = all;
-	for (char *end; line && *line; line = end + 1) {
-		end = strchr(line, '\n');
-		*end = 0;
-		put_help(&out, columns < HELP_COLUMNS ? columns : HELP_COLUMNS, line);
+	int columns = log_columns(STDOUT_FILENO, HELP_COLUMNS), least = HELP_COLUMN + LEAST_COLUMNS;
+	columns = columns > HELP_COLUMNS ? HELP_COLUMNS : columns < least ? least : columns;
+	for (size_t n; *text; text += n + 1) {
+		n = strcspn(text, "\n");
+		char *line = strndup(text, n);
+		if (line)
+			print_help(line, columns);
+		free(line);
 	}
-	fputs(all ? buf_str(&out) : text, stdout);
-	free(all);
-	buf_free(&out);
 }

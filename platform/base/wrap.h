@@ -4,7 +4,6 @@
 #ifndef PLATFORM_WRAP_H
 #define PLATFORM_WRAP_H
 
-#include "platform/base/buf.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -14,13 +13,9 @@
 size_t wrap_line(const char *text, int columns, bool cut);
 /* The byte at which column n >= 0 of the text begins; its end, if it has fewer. */
 const char *wrap_column(const char *text, int n);
-/* Appends words in lines of at most `columns`. `at` is the column that is reached; later lines begin at
- * `indent`. A word that is longer than a line stays whole, and so do short words in brackets, as in
- * "[--cache DIR]". Returns the column that is reached. */
-int wrap_words(struct buf *out, int columns, int at, int indent, const char *text);
 /* Prints the help of a program that reads its options with getopt_long, in lines of the terminal's width, 80
- * at most. Each line of the text is a paragraph and ends with \n. What stands behind a tab begins in column
- * 18 for an option, else one column further, and goes on in that column. */
+ * at most. Each line of the text is a paragraph. What stands behind a tab begins in column 18 for an option,
+ * else one column further, and goes on in that column. "\v" is a blank at which no line ends. */
 void wrap_help(const char *text);
 
 #endif

@@ -3,7 +3,6 @@
 #include "platform/base/file.h"
 #include "platform/base/shell.h"
 #include "platform/base/near.h"
-#include "platform/base/wrap.h"
 #include "tools/hone/table.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -18,10 +17,37 @@ static int help_columns(void)
 	return n <= 0 ? USUAL_COLUMNS : n > MOST_COLUMNS ? MOST_COLUMNS : n;
 }
 
-/* Appends words in lines of the terminal's width, as wrap_words does. */
-static void put_words(struct buf *out, int at, int indent, const char *text)
+/* Bytes of the first word; short words in brackets stay together, as in "[--cache DIR]". */
+static int word_length(const char *text)
 {
-	(void)wrap_words(out, help_columns(), at, indent, text);
+	enum { SHORT = 32 };
+	const char *end = *text == '[' ? strchr(text, ']') : NULL;
+	int n = end && end - text < SHORT ? (int)(end - text) : 0;
+	return n + (int)strcspn(text + n, " \n");
+}
+
+/* Appends words in lines of at most help_columns(). `at` is the column that is reached; later lines begin at
+ * `indent`. A word that is longer than a line stays whole. Returns the column that is reached. */
+static int put_words(struct buf *out, int at, int indent, const char *text)
+{
+	int most = help_columns();
+	bool fresh = true;
+	while (*text) {
+		text += strspn(text, " \n");
+		int n = word_length(text);
+		if (!n)
+			break;
+		if (!fresh && at + 1 + n > most) {
+			buf_printf(out, "\n%*s", indent, "");
+			at = indent;
+			fresh = true;
+		}
+		buf_printf(out, "%s%.*s", fresh ? "" : " ", n, text);
+		at += n + !fresh;
+		fresh = false;
+		text += n;
+	}
+	return at;
 }
 
 /* Appends paragraphs, which blank lines separate. */
