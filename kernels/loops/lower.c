@@ -468,6 +468,8 @@ static int64_t tile_elems(const struct nest *k)
 static void stages(struct lower *w)
 {
 	struct nest *k[MAX_STAGES];
+	if (w->frags)
+		frag_lanes(w);
 	for (int s = 0; s < w->t->nstages; s++) {
 		k[s] = nest_new(w, s, &w->s.st[s]);
 		if (k[s]->s->spread) /* sums lie as the second entry reads them, and need no scratch of an
@@ -491,7 +493,7 @@ static void stages(struct lower *w)
 	bool crew = w->t->nstages > 1 && stage_threads(&w->t->stage[0], &w->s.st[0]) > 1;
 	if (!ix_is_const(w->scratch, &none) || none)
 		w->scratch_buf = loops_buf(w->l, crew ? "tmp" : "scratch", crew ? BUF_SHARED : BUF_SCRATCH,
-					   DT_F32, w->scratch);
+					   w->frags ? w->frags->sums : DT_F32, w->scratch);
 	if (w->s.st[0].spread || (w->s.st[0].wino.m && !fused && target_runs_items(w->tg)))
 		w->l->buf[w->scratch_buf].common = true;
 	if (w->frags)

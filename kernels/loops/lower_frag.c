@@ -3,7 +3,8 @@
  * threads of a block fill a tile of both factors in shared buffers, floats rounded to 16
  * bits; they meet; each warp adds the products of its rows and columns to its sums; they meet again. In the
  * end the sums go through a shared buffer, 16 rows of each warp at a time, and the threads apply the stage's
- * program to them and store the results. What lies outside of the product counts as zero. */
+ * program to them and store the results. What lies outside of the product counts as zero. If the reduction
+ * has parts, the threads store the sums as they are, and the entry of lower_spread.c does the rest. */
 #include "kernels/loops/lower_parts.h"
 
 enum { FOUR = 4 /* bytes of a group; columns of a result */ };
@@ -12,18 +13,20 @@ struct matmul {
 	struct lower *w;
 	struct loops *l;
 	struct nest *k; /* of the factors, without lanes */
+	struct nest *e; /* of the stage's program */
 	const struct frag_plan *p;
 	const struct frags *f;
 	bool bytes;                         /* are multiplied */
 	int buf[2], sums_buf;               /* of the factors' tiles */
 	const struct ix *thread, *first[2]; /* row and column of the block */
+	const struct ix *part;              /* of the reduction; NULL: it has one */
 	int sum[FRAG_SUMS];
 };
 
 int frag_view(struct lower *w, struct arena *a)
 {
 	struct frag_plan *p = ARENA_NEW(a, struct frag_plan);
-	struct frags f = w->s.st[w->t->nstages - 1].frags;
+	const struct sstage from = w->s.st[w->t->nstages - 1];
 	int rc = frag_plan_make(w->t, w->tg, &w->s, p);
 	if (rc < 0)
 		return rc;
@@ -35,9 +38,24 @@ int frag_view(struct lower *w, struct arena *a)
 		if (r != p->k_axis)
 			s->order[n++] = (uint8_t)r;
 	s->order[n] = (uint8_t)p->k_axis;
-	s->frags = f;
+	s->frags = from.frags;
+	s->blocks = from.blocks;
+	s->split_axis = from.split_axis;
+	s->split = from.split;
+	s->spread = from.spread;
 	w->frags = p;
 	return E_OK;
+}
+
+void frag_lanes(struct lower *w)
+{
+	struct sstage *s = &w->s.st[0];
+	s->lane = w->frags->col_axis;
+	s->lanes = FOUR;
+	if (w->frags->cols % FOUR || sched_check_lane(w->t, w->tg, &w->t->stage[0], s) < 0) {
+		s->lane = -1;
+		s->lanes = 1;
+	}
 }
 
 static const struct ix *plus(const struct matmul *x, const struct ix *a, const struct ix *b)
@@ -94,11 +112,11 @@ static void each_end(const struct matmul *x, struct nest *k, struct each e)
 	nest_leave(k, e.scope);
 }
 
-/* Binds the taps of a step; returns the first point of its channels. */
+/* Binds the taps of a step of the block's part; returns the first point of its channels. */
 static const struct ix *bind_step(const struct matmul *x, const struct ix *step)
 {
 	struct nest *k = x->k;
-	const struct ix *blocks = ix_c(x->l, ceil_div(x->p->depth, x->p->k)),
+	const struct ix *blocks = ix_c(x->l, frag_plan_boxes(x->p) / x->p->parts),
 			*first = times(x, ix_mod(x->l, step, blocks), x->p->k / x->p->group);
 	step = ix_div(x->l, step, blocks);
 	for (int i = k->st->naxes - 1; i >= k->ns; i--) {
@@ -108,7 +126,7 @@ static const struct ix *bind_step(const struct matmul *x, const struct ix *step)
 		nest_bind(k, a, ix_mod(x->l, step, k->extent[a]), 1, false);
 		step = ix_div(x->l, step, k->extent[a]);
 	}
-	return first;
+	return x->part ? plus(x, first, times(x, x->part, x->p->part)) : first;
 }
 
 /* Points of the reduction's axis of channels: a group of elements each. */
@@ -357,10 +375,21 @@ static void reduce_ring(struct matmul *x)
 	for_end(x->l, f);
 }
 
-/* Applies the program to the sums of row i of all warps' fragments, and stores the results. */
-static void finish_rows(struct matmul *x, struct nest *e, int i)
+/* Applies the program to sums, and stores the results. */
+static void finish_sums(const struct matmul *x, int v)
+{
+	struct nest *e = x->e;
+	int at[MAX_AXES] = {0}, lanes = e->s->lanes;
+	if (e->bias >= 0)
+		lv_set(x->l, v, V_ADD, v, nest_load(e, e->bias, at, lanes), -1, -1);
+	nest_store(e, nest_post(e, at, v), nest_mem(e, e->st->nreads, at, lanes));
+}
+
+/* Stores what becomes of the sums of row i of all warps' fragments. */
+static void finish_rows(struct matmul *x, int i)
 {
 	struct loops *l = x->l;
+	struct nest *e = x->e;
 	int at[MAX_AXES] = {0}, lanes = e->s->lanes, v = (x->bytes ? lv_new_s32 : lv_new)(l, lanes);
 	int64_t wide = x->p->of[1].tile / lanes;
 	struct each s = each_begin(x, e, (int64_t)FRAG_SIZE * x->f->warp_rows * wide);
@@ -381,15 +410,16 @@ static void finish_rows(struct matmul *x, struct nest *e, int i)
 	lv_load(
 	    l, v,
 	    (struct mem){.buf = x->sums_buf, .at = plus(x, times(x, r, x->p->sum_pitch), c), .stride = 1});
-	if (e->bias >= 0)
-		lv_set(l, v, V_ADD, v, nest_load(e, e->bias, at, lanes), -1, -1);
-	nest_store(e, nest_post(e, at, v), nest_mem(e, e->st->nreads, at, lanes));
+	if (x->part)
+		lv_store(l, v, spread_place(e, at, x->part));
+	else
+		finish_sums(x, v);
 	if (some)
 		if_end(l, some);
 	each_end(x, e, s);
 }
 
-static void finish(struct matmul *x, struct nest *e)
+static void finish(struct matmul *x)
 {
 	const struct frags *f = x->f;
 	for (int i = 0; i < f->rows; i++) {
@@ -399,60 +429,64 @@ static void finish(struct matmul *x, struct nest *e)
 			lv_frag_store(x->l, x->sum[i * f->cols + j], x->sums_buf,
 				      plus(x, at, ix_c(x->l, (int64_t)j * FRAG_SIZE)), x->p->sum_pitch);
 		lv_barrier(x->l);
-		finish_rows(x, e, i);
+		finish_rows(x, i);
 		if (i + 1 < f->rows)
 			lv_barrier(x->l);
 	}
 }
 
-/* The nest of the stage's program: in vectors of columns, if all accesses can be. */
-static struct nest *program_nest(struct matmul *x)
+/* The nest of the factors. */
+static struct nest *factors_nest(struct nest *e)
 {
-	struct lower *w = x->w;
-	struct sstage *s = ARENA_NEW(x->l->arena, struct sstage);
-	*s = w->s.st[0];
-	s->lane = x->p->col_axis;
-	s->lanes = FOUR;
-	if (x->p->cols % FOUR || sched_check_lane(w->t, w->tg, &w->t->stage[0], s) < 0) {
-		s->lane = -1;
-		s->lanes = 1;
-	}
-	return nest_new(w, 0, s);
+	struct sstage *s = arena_memdup(e->w->l->arena, e->s, sizeof *s);
+	s->lane = -1;
+	s->lanes = 1;
+	return nest_new(e->w, 0, s);
 }
 
 /* Binds the axes of the products in both nests; returns the block's number in its product. */
-static const struct ix *bind_product(const struct matmul *x, struct nest *e, const struct ix *block,
-				     int64_t blocks)
+static const struct ix *bind_product(const struct matmul *x, const struct ix *block, int64_t blocks)
 {
 	const struct ix *product = ix_div(x->l, block, ix_c(x->l, blocks));
-	for (int a = e->ns - 1; a >= 0; a--) {
+	for (int a = x->e->ns - 1; a >= 0; a--) {
 		if (!(x->p->both >> a & 1))
 			continue;
-		const struct ix *at = ix_mod(x->l, product, e->extent[a]);
+		const struct ix *at = ix_mod(x->l, product, x->e->extent[a]);
 		nest_bind(x->k, a, at, 1, false);
-		nest_bind(e, a, at, 1, false);
-		product = ix_div(x->l, product, e->extent[a]);
+		nest_bind(x->e, a, at, 1, false);
+		product = ix_div(x->l, product, x->e->extent[a]);
 	}
 	return ix_mod(x->l, block, ix_c(x->l, blocks));
 }
 
-void frag_stage(struct nest *k)
+/* Makes the entry's index; returns the block's number in its part, of so many. */
+static const struct ix *blocks_entry(struct matmul *x, int64_t blocks)
 {
-	struct lower *w = k->w;
+	struct loops *l = x->l;
+	int n = loops_entry_threads(l, ix_c(l, blocks * x->p->parts), x->p->threads, &x->thread);
+	const struct ix *index = ix_var(l, l->entry[n].var);
+	l->entry[n].blocks = x->e->s->blocks;
+	if (x->p->parts == 1)
+		return index;
+	x->part = ix_div(l, index, ix_c(l, blocks));
+	return ix_mod(l, index, ix_c(l, blocks));
+}
+
+void frag_stage(struct nest *e)
+{
+	struct lower *w = e->w;
 	const struct frag_plan *p = w->frags;
 	struct loops *l = w->l;
-	struct matmul x = {.w = w, .l = l, .k = k, .p = p, .f = &k->s->frags};
+	struct matmul x = {.w = w, .l = l, .k = factors_nest(e), .e = e, .p = p, .f = &e->s->frags};
 	x.bytes = p->sums == DT_I32;
-	struct nest *e = program_nest(&x);
 	for (int c = 0; c < 2; c++)
 		x.buf[c] = loops_buf(l, c ? "cols" : "rows", BUF_SHARED, p->of[c].type,
 				     ix_c(l, frag_tile_elems(p, c) * p->ring));
 	x.sums_buf = loops_buf(l, "sums", BUF_SHARED, p->sums,
 			       ix_c(l, (int64_t)FRAG_SIZE * x.f->warp_rows * p->sum_pitch));
 	int64_t down = ceil_div(p->rows, p->of[0].tile), across = ceil_div(p->cols, p->of[1].tile);
-	int n = loops_entry_threads(l, ix_c(l, p->products * down * across), p->threads, &x.thread);
-	const struct ix *block = bind_product(&x, e, ix_var(l, l->entry[n].var), down * across),
-			*all = ix_c(l, across);
+	const struct ix *block = blocks_entry(&x, p->products * down * across), *all = ix_c(l, across);
+	block = bind_product(&x, block, down * across);
 	x.first[0] = times(&x, ix_div(l, block, all), p->of[0].tile);
 	x.first[1] = times(&x, ix_mod(l, block, all), p->of[1].tile);
 	for (int i = 0; i < x.f->rows * x.f->cols; i++) {
@@ -463,6 +497,6 @@ void frag_stage(struct nest *k)
 			lv_const(l, x.sum[i], 0);
 	}
 	(p->ring > 1 ? reduce_ring : reduce)(&x);
-	finish(&x, e);
+	finish(&x);
 	loops_entry_end(l);
 }

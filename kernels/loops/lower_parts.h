@@ -287,9 +287,11 @@ bool team_divides(const struct nest *k, int i); /* whether they take turns with 
 struct stmt *team_combine(struct nest *k);
 
 /* lower_frag.c: puts the task of one stage that a schedule with fragments computes, its plan and its schedule
- * into w; makes its entry. */
+ * into w; gives it vectors of columns, once operands have places and if all accesses of the stage's program
+ * can be such; makes its entry (e: the nest of the program). */
 int frag_view(struct lower *w, struct arena *a) MUST_CHECK;
-void frag_stage(struct nest *k);
+void frag_lanes(struct lower *w);
+void frag_stage(struct nest *e);
 
 /* lower_nest.c */
 /* A run of equal tiles along one axis: tile t of `count` starts at start + t * n * unit. */

@@ -396,7 +396,8 @@ static void make_sums(struct nest *k)
 	while (nest_next(k, 0, k->ns, at));
 	k->nacc = k->npoints * k->s->chains;
 	k->acc = ARENA_ARRAY(k->w->l->arena, int, k->nacc);
-	bool whole = k->sum == SUM_DOT || k->sum == SUM_WHOLE || k->keeps_bytes;
+	bool whole = k->sum == SUM_DOT || k->sum == SUM_WHOLE || k->keeps_bytes ||
+		     (k->w->frags && k->w->frags->sums == DT_I32);
 	for (int i = 0; i < k->nacc; i++)
 		k->acc[i] = (whole ? lv_new_s32 : lv_new)(k->w->l, k->s->lanes);
 }

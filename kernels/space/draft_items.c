@@ -92,19 +92,6 @@ double draft_add_launch(const struct item_rates *r, const struct sstage *s, cons
 	return hypot(hypot(issue, wait), hypot(l->near / r->near, l->far / r->far)) + r->launch;
 }
 
-/* The second launch of a spread reduction: an item adds the parts of one vector. Their loads do not wait for
- * each other. */
-static struct draft_launch sum_parts(const struct tile_cost *c, double vectors)
-{
-	double lanes = c->s->lanes, load = draft_item_load(c->s->lanes);
-	return (struct draft_launch){.items = vectors,
-				     .slots = c->parts * (lanes + load) + lanes * c->post +
-					      draft_item_store(c->s->lanes) + ITEM_AROUND,
-				     .chain = c->parts + c->post,
-				     .bodies = 1,
-				     .near = vectors * c->parts * lanes * 4};
-}
-
 double draft_crowding(const struct item_rates *r, double threads, double bytes, double items)
 {
 	double fit = fmax(1, floor(ITEM_LOCAL_BYTES / bytes)) * threads,
@@ -217,7 +204,7 @@ struct draft_terms draft_items(const struct tile_cost *c)
 		first.near += all * parts * lanes * 4;
 	double ghz = draft_ghz(c->tg), ns = draft_add_launch(&r, s, &first, &x);
 	if (s->spread) {
-		struct draft_launch second = sum_parts(c, all);
+		struct draft_launch second = draft_sum_parts(c->parts, c->s->lanes, c->post, all);
 		ns += draft_add_launch(&r, s, &second, &x);
 	}
 	for (int i = 0; i < DRAFT_TERMS; i++)

@@ -154,6 +154,17 @@ struct draft_launch {
 };
 /* resident of a launch whose items hold `live` vectors, and whose groups have so much local memory. */
 double draft_resident(const struct target *tg, const struct sstage *s, double live, double bytes);
+/* The second launch of a spread reduction: an item adds the parts of one vector. Their loads do not wait for
+ * each other. */
+static inline struct draft_launch draft_sum_parts(double parts, int lanes, double post, double vectors)
+{
+	return (struct draft_launch){.items = vectors,
+				     .slots = parts * (lanes + draft_item_load(lanes)) + lanes * post +
+					      draft_item_store(lanes) + ITEM_AROUND,
+				     .chain = parts + post,
+				     .bodies = 1,
+				     .near = vectors * parts * lanes * 4};
+}
 /* Returns its time in ns, and adds its terms. */
 double draft_add_launch(const struct item_rates *r, const struct sstage *s, const struct draft_launch *l,
 			struct draft_terms *x);

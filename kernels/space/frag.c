@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/frag.h"
+#include "kernels/space/resident.h"
 #include "kernels/space/share.h"
 #include "kernels/task/fragment.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { PAIR = 2, VECTOR = 4, BYTES = 16, ADDRESSES = 32, FILE_REGISTERS = 64 << 10 /* of a unit */ };
+enum {
+	PAIR = 2,
+	VECTOR = 4,
+	BYTES = 16,
+	ADDRESSES = 32,
+	/* ptxas 12.4 gave 182 random schedules 20 registers less than the estimate (median; from 60 less to
+	 * 14 more). So one that is over the bound by a few may fit, and the emitter refuses those that do
+	 * not. */
+	SPARE = 24
+};
 
 static const struct frags *frags_of(const struct task *t, const struct sched *s)
 {
@@ -296,6 +306,8 @@ static int tiles(const struct task *t, const struct target *tg, const struct fra
 	p->of[1].tile = FRAG_SIZE * f->cols * f->warp_cols;
 	p->k = FRAG_SIZE * f->depth;
 	p->sum_pitch = p->of[1].tile + frag_step(DT_F32, false);
+	p->parts = 1;
+	p->part = ceil_div(p->depth, p->group);
 	p->steps = ceil_div(p->depth, p->k) * taps;
 	p->ring = f->ring ? f->ring : 1;
 	for (int c = 0; c < 2; c++) {
@@ -311,15 +323,76 @@ static int tiles(const struct task *t, const struct target *tg, const struct fra
 	if (f->ring && (f->ring < 2 || f->ring > SCHED_BOXES || f->ring > p->steps || !loads_ahead(p)))
 		return fail(E_INFEASIBLE, "fragments: a ring of %d steps, of %lld with %d and %d copies each",
 			    f->ring, (long long)p->steps, p->of[0].copies, p->of[1].copies);
-	if (registers(f, p) * p->threads > FILE_REGISTERS)
+	p->registers = registers(f, p);
+	p->shared = shared_bytes(f, p) + FRAG_ALIGNED;
+	if (p->registers * p->threads > UNIT_REGISTERS)
 		return fail(E_INFEASIBLE, "fragments: %d threads with %d registers each", p->threads,
-			    registers(f, p));
-	if (p->threads > tg->group || shared_bytes(f, p) > share_most(tg) - FRAG_ALIGNED)
+			    p->registers);
+	if (p->threads > tg->group || p->shared > share_most(tg))
 		return fail(E_INFEASIBLE, "fragments: a block of %d threads and %lld bytes of shared buffers",
-			    p->threads, (long long)shared_bytes(f, p));
+			    p->threads, (long long)p->shared);
 	return p->of[0].tile >= 2 * p->rows + FRAG_SIZE || p->of[1].tile >= 2 * p->cols + FRAG_SIZE
 		   ? fail(E_INFEASIBLE, "fragments: most of a tile is outside")
 		   : E_OK;
+}
+
+int64_t frag_plan_boxes(const struct frag_plan *p)
+{
+	return ceil_div(p->depth, p->k);
+}
+
+int frag_plan_divide(struct frag_plan *p, int64_t parts)
+{
+	int64_t boxes = frag_plan_boxes(p), sums = p->products * p->rows * ceil_div(p->cols, VECTOR) * VECTOR;
+	if (parts < 2 || parts > SPREAD_PARTS || boxes % parts)
+		return fail(E_INFEASIBLE,
+			    "fragments: %lld parts of %lld blocks of channels, which are not "
+			    "2 to %d equal ones",
+			    (long long)parts, (long long)boxes, (int)SPREAD_PARTS);
+	if (sums > SPREAD_BYTES / 4 / parts)
+		return fail(E_INFEASIBLE, "fragments: over %d MB of sums of %lld parts", SPREAD_BYTES >> 20,
+			    (long long)parts);
+	if (p->ring > 1 && p->ring > p->steps / parts)
+		return fail(E_INFEASIBLE, "fragments: a ring of %d steps, of %lld of a part", p->ring,
+			    (long long)(p->steps / parts));
+	p->parts = parts;
+	p->part = boxes / parts * p->k / p->group;
+	p->steps /= parts;
+	return E_OK;
+}
+
+/* Divides the reduction as the schedule says. */
+static int divide(const struct stage *st, const struct sstage *s, struct frag_plan *p)
+{
+	if (s->split_axis < 0)
+		return s->spread ? fail(E_INFEASIBLE, "fragments: spread without split") : E_OK;
+	if (s->split_axis != p->k_axis || !s->spread || s->split < 1)
+		return fail(E_INFEASIBLE, "fragments: split is of the axis %s, with spread=1",
+			    st->axis[p->k_axis].name);
+	int rc = frag_plan_divide(p, stage_parts(st, s));
+	if (rc >= 0 && p->part != s->split)
+		return fail(E_INFEASIBLE, "fragments: split of %lld points, not %lld", (long long)s->split,
+			    (long long)p->part);
+	return rc;
+}
+
+int frag_plan_resident(const struct target *tg, int blocks, const struct frag_plan *p)
+{
+	int most = resident_registers(p->threads, blocks);
+	return resident_blocks(tg, p->threads, p->registers < most ? p->registers : most, p->shared);
+}
+
+/* Refuses more blocks than a unit has room for. */
+static int check_blocks(const struct target *tg, int blocks, const struct frag_plan *p)
+{
+	bool fit = blocks * p->threads <= SCHED_RESIDENT &&
+		   p->registers - SPARE <= resident_registers(p->threads, blocks) &&
+		   (!gpu_unit(tg) || frag_plan_resident(tg, blocks, p) >= blocks);
+	return blocks == 1 || fit ? E_OK
+				  : fail(E_INFEASIBLE,
+					 "fragments: a unit has no room for %d blocks of %d threads with %d "
+					 "registers and %lld bytes of shared buffers",
+					 blocks, p->threads, p->registers, (long long)p->shared);
 }
 
 /* Whether the schedule says nothing else. */
@@ -327,8 +400,14 @@ static bool alone(const struct task *t, const struct sched *s)
 {
 	struct sched bare;
 	char all[CAND_MAX], own[CAND_MAX];
+	const struct sstage *from = &s->st[t->nstages - 1];
 	sched_init(t, &bare);
-	bare.st[t->nstages - 1].frags = *frags_of(t, s);
+	struct sstage *to = &bare.st[t->nstages - 1];
+	to->frags = from->frags;
+	to->blocks = from->blocks;
+	to->split_axis = from->split_axis;
+	to->split = from->split;
+	to->spread = from->spread;
 	return sched_text(t, s, all) >= 0 && sched_text(t, &bare, own) >= 0 && !strcmp(all, own);
 }
 
@@ -357,7 +436,10 @@ int frag_plan_make(const struct task *t, const struct target *tg, const struct s
 	int64_t taps = 1;
 	for (int a = stage_spatial(st); a < st->naxes; a++)
 		taps *= a == p->k_axis ? 1 : st->axis[a].extent;
-	return tiles(t, tg, frags_of(t, s), p, taps);
+	rc = tiles(t, tg, frags_of(t, s), p, taps);
+	if (rc >= 0)
+		rc = divide(st, &s->st[t->nstages - 1], p);
+	return rc < 0 ? rc : check_blocks(tg, s->st[t->nstages - 1].blocks, p);
 }
 
 const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p)

@@ -8,7 +8,12 @@
  * that both depend on, k along the reduction. A block of threads makes a tile of a product: it fills tiles of
  * both factors in shared buffers, floats rounded to 16 bits but for TF32, block by block of the channels and
  * tap by tap, and each warp multiplies its part. The last tiles may be partial, and of two inputs the last
- * step. */
+ * step.
+ *
+ * With the keys split, of the axis of k, and spread, each block makes the sums of one part of the steps: all
+ * parts have as many steps. They store their sums, f32 or i32, in scratch, and a second launch adds those of
+ * each point from the first part to the last, applies the stage's program and stores the results
+ * (kernels/loops/lower_spread.c). With the key blocks, a unit of the GPU has room for so many blocks. */
 #ifndef KERNELS_FRAG_H
 #define KERNELS_FRAG_H
 
@@ -45,8 +50,10 @@ struct frag_plan {
 	int64_t rows, cols; /* of a whole product */
 	int64_t depth, k;   /* elements of the axis of k, and of a step */
 	int64_t sum_pitch;  /* of the tile of sums, which has 16 rows of each warp along the rows */
-	int threads;
-	int64_t steps; /* of the reduction: taps, and blocks of channels */
+	int threads, registers; /* of a block; of a thread, about */
+	int64_t shared;         /* bytes of a block */
+	int64_t parts, part;    /* of the reduction; points of a part on the axis of k: all if there is one */
+	int64_t steps;          /* of a part: taps, and blocks of channels */
 	int ring;      /* steps that are in shared buffers: at least 1 */
 };
 
@@ -58,6 +65,13 @@ double frag_rate(const struct target *tg, enum dtype type);
 /* E_INFEASIBLE: the task is no such product, the schedule has other keys, or it does not fit the target. */
 int frag_plan_make(const struct task *t, const struct target *tg, const struct sched *s,
 		   struct frag_plan *out) MUST_CHECK;
+/* Blocks of channels that a step each takes: a part has a whole number of them. */
+int64_t frag_plan_boxes(const struct frag_plan *p);
+/* Divides the reduction of a plan without parts into so many. E_INFEASIBLE: they are not equal, have fewer
+ * steps than the ring, or have too many sums. */
+int frag_plan_divide(struct frag_plan *p, int64_t parts) MUST_CHECK;
+/* Blocks that run on a unit side by side, where the schedule asks for so many; 0: the unit is not known. */
+int frag_plan_resident(const struct target *tg, int blocks, const struct frag_plan *p);
 /* Elements of a factor's tile in shared memory. */
 int64_t frag_tile_elems(const struct frag_plan *p, bool cols);
 /* The task's last stage alone, with the image that the first one would copy. */

@@ -16,7 +16,8 @@
  *         output holds the partial sums
  * spread  1: on a device of work items, the parts of a split reduction are items of their own. They keep
  *         their sums in scratch, and a second launch adds the sums of a point, from the first part to the
- *         last. With threads, the parts are blocks of their own, of whole boxes of the share axis
+ *         last. With threads, the parts are blocks of their own, of whole boxes of the share axis; and with
+ *         fragments, equal ones of whole steps
  * chains  accumulators per point; the unrolled steps take turns with them
  * hoist   0: loads that do not change in a loop stay inside of it
  * ring    for a chain's last stage: its rows are computed N at a time, and before them the missing rows of
@@ -51,8 +52,9 @@
  *         shares with the one before it along that axis stays in registers
  * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
  *         power of two. Absent: the program that launches them chooses
- * blocks  on a GPU of CUDA, with group or threads: the blocks that run on a unit (SM) side by side, at least.
- *         The assembler gives each thread at most its share of the registers, and spills what does not fit
+ * blocks  on a GPU of CUDA, with group, threads or fragments: the blocks that run on a unit (SM) side by
+ *         side, at least. The assembler gives each thread at most its share of the registers, and spills what
+ *         does not fit
  * threads tiles along spatial axes that the threads of a block compute, one each (kernels/loops/loops.h);
  *         on a device of work items, of a single stage whose spatial loops are all parallel. Where blocks do
  *         not divide an axis (not the lane axis; not with spread), the last one overlaps the one before it.
@@ -69,11 +71,13 @@
  *         boxes, and the next points are copied while the block computes with the present ones
  * fragrows, fragcols, warprows, warpcols, fragk  of the last stage of a task of f16 or bf16 pairs, or of a
  *         task of one stage that sums products of bytes or, after "f16; " or "bf16; ", of two inputs, or of
- * any after "tf32; ", with no other key: the sums are made by fragments of matrices (kernels/space/frag.h),
- * so many for each warp, by so many warps of a block, along the rows and the columns of the product; a step
- * takes fragk fragments along the reduction fragring  2 or 3: the shared buffers hold so many steps, and the
- * next ones are filled while the block multiplies. Absent: one step block   tiles per block of an `outer`
- * axis, or steps of a ring per parallel index: a run-time parameter; 0 or absent: the whole axis
+ *         any after "tf32; ", with no other keys but split with spread, and blocks: the sums are made by
+ *         fragments of matrices (kernels/space/frag.h), so many for each warp, by so many warps of a block,
+ *         along the rows and the columns of the product; a step takes fragk fragments along the reduction
+ * fragring  2 or 3: the shared buffers hold so many steps, and the next ones are filled while the block
+ *         multiplies. Absent: one step
+ * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
+ *         0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H

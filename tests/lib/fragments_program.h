@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random products of matrices by fragments, one program at a time in `l`: the block's threads fill tiles of A
  * and B in shared buffers, one at a time or in a ring of two that copies fill; each warp adds their products
- * to its fragments of C, which go through a shared buffer to the output. Each barrier and wait is needed. */
+ * to its fragments of C, which go through a shared buffer to the output. Or blocks sum one of two parts of k
+ * each, into scratch, from where a second entry adds them. Each barrier and wait is needed. */
 #ifndef TESTS_FRAGMENTS_PROGRAM_H
 #define TESTS_FRAGMENTS_PROGRAM_H
 
@@ -12,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { FRAGS_MOST = 2 * 64 * 96 }; /* elements of a matrix */
-enum { A_IN, B_IN, C_OUT, A_TILE, B_TILE, C_TILE, FRAGS_BUFS = C_OUT + 1 };
+enum { FRAGS_MOST = 2 * 64 * 192 }; /* elements of a matrix, or of the sums of all parts */
+enum { A_IN, B_IN, C_OUT, SUMS, A_TILE, B_TILE, C_TILE, FRAGS_BUFS = SUMS + 1 };
 
 static struct arena arena; /* of the program */
 static struct loops l;
@@ -27,12 +28,12 @@ struct frags_tile { /* a tile of A or B: rows x cols of a matrix of `pitch` colu
 
 struct frags_maker {
 	struct rng r;
-	int warps_m, warps_n, each_m, each_n, blocks, steps, bk, tiles;
+	int warps_m, warps_n, each_m, each_n, blocks, parts, steps /* of a part */, bk, tiles;
 	enum dtype type; /* of elements of A; those of B are of the same, or another byte */
 	bool relu;
 	int64_t m, n, k;
 	struct frags_tile a, b;
-	const struct ix *block, *thread;
+	const struct ix *block, *part, *thread;
 	int threads;
 };
 
@@ -97,7 +98,8 @@ static inline void frags_fill(const struct frags_maker *m, const struct frags_ti
 
 static inline void frags_fill_both(const struct frags_maker *m, const struct ix *step)
 {
-	const struct ix *tile = ix_mod(&l, step, c(m->tiles)), *at = times(step, m->bk);
+	const struct ix *tile = ix_mod(&l, step, c(m->tiles)),
+			*at = times(plus(times(m->part, m->steps), step), m->bk);
 	frags_fill(m, &m->a, tile, times(m->block, m->a.rows), at);
 	frags_fill(m, &m->b, tile, at, c(0));
 	lv_commit(&l);
@@ -169,7 +171,7 @@ static inline void frags_finish(const struct frags_maker *m, const int *acc)
 		const struct ix *first, *e;
 		for (int j = 0; j < m->each_n; j++) {
 			int v = acc[i * m->each_n + j];
-			if (m->relu) {
+			if (m->relu && m->parts == 1) {
 				int zero = lv_fragment(&l, l.fragment[v]);
 				lv_const(&l, zero, 0);
 				lv_set(&l, v, V_MAX, v, zero, -1, -1);
@@ -186,21 +188,45 @@ static inline void frags_finish(const struct frags_maker *m, const int *acc)
 			    .buf = C_TILE, .at = plus(times(r, ld), ix_mod(&l, e, c(m->n))), .stride = 1});
 		/* Warp r / 16 has the rows from 16 each_m r / 16 on. */
 		at = plus(times(ix_div(&l, r, c(16)), 16 * m->each_m), plus(ix_mod(&l, r, c(16)), c(16 * i)));
-		at = plus(at, times(m->block, m->a.rows));
+		at = plus(at, times(plus(times(m->part, m->blocks), m->block), m->a.rows));
 		lv_store(&l, v,
-			 (struct mem){
-			     .buf = C_OUT, .at = plus(times(at, m->n), ix_mod(&l, e, c(m->n))), .stride = 1});
+			 (struct mem){.buf = m->parts > 1 ? SUMS : C_OUT,
+				      .at = plus(times(at, m->n), ix_mod(&l, e, c(m->n))),
+				      .stride = 1});
 		for_end(&l, f);
 		if (i + 1 < m->each_m)
 			lv_barrier(&l);
 	}
 }
 
+/* The second entry, of an index for each row: adds the sums of both parts. */
+static inline void frags_add(const struct frags_maker *m)
+{
+	const struct ix *col, *row = ix_var(&l, l.entry[loops_entry(&l, c(m->m))].var);
+	struct stmt *f = for_begin(&l, c(0), c(m->n), 1, true, &col);
+	int v[2];
+	for (int i = 0; i < 2; i++) {
+		v[i] = frags_whole(m) ? lv_new_s32(&l, 1) : lv_new(&l, 1);
+		lv_load(&l, v[i],
+			(struct mem){.buf = SUMS,
+				     .at = plus(plus(times(row, m->n), col), c(i * m->m * m->n)),
+				     .stride = 1});
+	}
+	lv_set(&l, v[0], V_ADD, v[0], v[1], -1, -1);
+	if (m->relu) {
+		lv_const(&l, v[1], 0);
+		lv_set(&l, v[0], V_MAX, v[0], v[1], -1, -1);
+	}
+	lv_store(&l, v[0], (struct mem){.buf = C_OUT, .at = plus(times(row, m->n), col), .stride = 1});
+	for_end(&l, f);
+	loops_entry_end(&l);
+}
+
 static inline void frags_sizes(struct frags_maker *m)
 {
 	m->threads = WARP * m->warps_m * m->warps_n;
 	m->n = 16 * m->warps_n * m->each_n;
-	m->k = (int64_t)m->steps * m->bk;
+	m->k = (int64_t)m->parts * m->steps * m->bk;
 	m->a.rows = 16 * m->warps_m * m->each_m;
 	m->a.cols = m->b.rows = m->bk;
 	m->a.pitch = m->k;
@@ -239,6 +265,7 @@ static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum d
 	m->each_m = 1 + below(m, 2);
 	m->each_n = 1 + below(m, 2);
 	m->blocks = 1 + below(m, 2);
+	m->parts = 1 + below(m, 2);
 	m->steps = 2 + below(m, 2);
 	m->bk = 16 * (1 + below(m, 2));
 	m->relu = !frags_whole(m) && below(m, 2);
@@ -247,11 +274,14 @@ static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum d
 	loops_buf(&l, "a", BUF_IN, m->a.memory, c(m->m * m->k));
 	loops_buf(&l, "b", BUF_CONST, m->b.memory, c(m->k * m->n));
 	loops_buf(&l, "c", BUF_OUT, sums, c(m->m * m->n));
+	loops_buf(&l, "sums", BUF_SCRATCH, sums, c(m->parts * m->m * m->n));
+	l.buf[SUMS].common = true;
 	loops_buf(&l, "ta", BUF_SHARED, m->a.type, c(m->a.elems * m->tiles));
 	loops_buf(&l, "tb", BUF_SHARED, m->b.type, c(m->b.elems * m->tiles));
 	loops_buf(&l, "tc", BUF_SHARED, sums, c(16 * m->warps_m * (m->n + 8)));
-	loops_entry_threads(&l, c(m->blocks), m->threads, &m->thread);
-	m->block = ix_var(&l, l.entry[0].var);
+	loops_entry_threads(&l, c((int64_t)m->parts * m->blocks), m->threads, &m->thread);
+	m->block = ix_mod(&l, ix_var(&l, l.entry[0].var), c(m->blocks));
+	m->part = ix_div(&l, ix_var(&l, l.entry[0].var), c(m->blocks));
 	int acc[4];
 	for (int i = 0; i < m->each_m * m->each_n; i++) {
 		acc[i] = lv_fragment(&l, (struct fragment){FRAG_C, sums, false});
@@ -263,11 +293,13 @@ static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum d
 	frags_reduce(m, acc);
 	frags_finish(m, acc);
 	loops_entry_end(&l);
+	if (m->parts > 1)
+		frags_add(m);
 }
 
 static struct {
 	float a[FRAGS_MOST], b[FRAGS_MOST]; /* of any type */
-	float want[FRAGS_MOST], got[FRAGS_MOST];
+	float want[FRAGS_MOST], got[FRAGS_MOST], sums[FRAGS_MOST];
 	double exact[FRAGS_MOST], size[FRAGS_MOST]; /* the products' sum, and that of their absolute values */
 } frags_memory;
 
@@ -330,8 +362,9 @@ static inline bool frags_near(const struct frags_maker *m, const float *got, uin
 
 static inline int interpret_fragments(const struct frags_maker *m)
 {
-	void *bufs[FRAGS_BUFS] = {frags_memory.a, frags_memory.b, frags_memory.want};
-	return loops_run(&l, 0, bufs, NULL, 0, m->blocks);
+	void *bufs[FRAGS_BUFS] = {frags_memory.a, frags_memory.b, frags_memory.want, frags_memory.sums};
+	int rc = loops_run(&l, 0, bufs, NULL, 0, (int64_t)m->parts * m->blocks);
+	return rc < 0 || m->parts == 1 ? rc : loops_run(&l, 1, bufs, NULL, 0, m->m);
 }
 
 #endif

@@ -43,8 +43,15 @@ static inline bool has_parts(const char *cand)
 	return strstr(cand, "share=") && strstr(cand, "spread=1");
 }
 
+/* Whether fragments make the sums of parts of the reduction. */
+static inline bool has_fragments_of_parts(const char *cand)
+{
+	return strstr(cand, "fragrows=") && strstr(cand, "spread=1");
+}
+
 /* Draws until the candidate has the key; false: none of many has. "ring" is the key of rings of boxes, "team"
- * that of threads that share sums, "parts" that of parts of a reduction whose tiles threads share. */
+ * that of threads that share sums, "parts" that of parts of a reduction whose tiles threads share, "split"
+ * that of parts whose sums fragments make. */
 static inline bool draw_with(const struct space *s, struct rng *r, const char *key, char cand[CAND_MAX])
 {
 	int tries = strcmp(key, "parts") ? 60 : 240;
@@ -52,6 +59,7 @@ static inline bool draw_with(const struct space *s, struct rng *r, const char *k
 		if (space_random(s, r, cand) >= 0 && (!strcmp(key, "ring")    ? has_ring_of_boxes(cand)
 						      : !strcmp(key, "team")  ? has_team(cand)
 						      : !strcmp(key, "parts") ? has_parts(cand)
+						      : !strcmp(key, "split") ? has_fragments_of_parts(cand)
 									      : strstr(cand, key) != NULL))
 			return true;
 	return false;

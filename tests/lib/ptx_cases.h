@@ -102,6 +102,8 @@ static const struct ptx_kind {
 		 {"winograd", LEVEL_FP32, conv_3x3_text, "winograd="},
 		 {"winograd in one launch", LEVEL_FP32, conv_3x3_text, "chunk="},
 		 {"fragments", LEVEL_HALF_SUM, frag_text, "fragrows="},
+		 {"fragments of parts", LEVEL_HALF_SUM, frag_text, "split"},
+		 {"fragments of parts of bytes", LEVEL_FP32, byte_sixteens_text, "split"},
 		 {"fragments of bytes", LEVEL_FP32, byte_sixteens_text, "fragrows="},
 		 {"fragments of inputs", LEVEL_FP32, byte_heads_text, "fragrows="},
 		 {"fragments of floats", LEVEL_HALF_SUM, frag_heads, "fragrows="},

@@ -37,9 +37,10 @@ static const char *print(const struct target *t)
 
 static int run_text(const char *text, uint64_t seed)
 {
-	void *bufs[FRAGS_BUFS] = {frags_memory.a, frags_memory.b, frags_memory.got};
+	void *bufs[FRAGS_BUFS] = {frags_memory.a, frags_memory.b, frags_memory.got, frags_memory.sums};
 	int64_t each = (int64_t)dtype_bytes(m.a.memory);
-	const int64_t sizes[FRAGS_BUFS] = {m.m * m.k * each, m.k * m.n * each, m.m * m.n * 4};
+	const int64_t sizes[FRAGS_BUFS] = {m.m * m.k * each, m.k * m.n * each, m.m * m.n * 4,
+					   m.parts * m.m * m.n * 4};
 	memset(frags_memory.got, 0xff, sizeof frags_memory.got);
 	return ptx_device_run(
 	    text, strlen(text),
@@ -165,7 +166,7 @@ static const char *without(const char *text, const char *part, int k)
 /* copies: only programs that copy while they compute, for targets that do. */
 static void mutants(const char *part, bool copies, int needed)
 {
-	int made = 0, found = 0;
+	int made = 0, found = 0, parts = 0;
 	for (uint64_t seed = 1; made < needed && seed < 300 && !test_bad; seed++) {
 		struct target tg = make_program(seed);
 		if (copies && (seed % 5 < 2 || !(frags_copies(&m.a) || frags_copies(&m.b))))
@@ -179,13 +180,15 @@ static void mutants(const char *part, bool copies, int needed)
 				wrong = run_text(less, 100 * seed + order) < 0;
 			made += less != NULL;
 			found += wrong;
+			parts += wrong && m.parts > 1;
 			if (less && !wrong)
 				printf("seed %llu: \"%s\" number %d is not missed\n",
 				       (unsigned long long)seed, part, k);
 		}
 	}
-	printf("%d of %d texts without \"%s\" are found\n", found, made, part);
-	CHECK(made == needed && found == made);
+	printf("%d of %d texts without \"%s\" are found, %d of them of products in parts\n", found, made,
+	       part, parts);
+	CHECK(made == needed && found == made && parts > needed / 6);
 }
 
 TEST(a_barrier_left_out_is_found)

@@ -43,6 +43,12 @@ static const char heads[] =
     "[2,40,32] plain\nstage h:2 m:40 n:32 | k:40\nread A [h,m,k]\nread B [h,k,n]\nbody r0 r1 mul\nsum\n"
     "write Y [h,m,n]\n";
 
+/* The same in another order, of which the sum of f32 would be exact. */
+static const char scores[] =
+    "task syms=0\noperand A in i8 [40,2,56] plain\noperand B in i8 [2,64,56] plain\noperand Y out i32 "
+    "[2,40,64] plain\nstage h:2 m:40 n:64 | k:56\nread A [m,h,k]\nread B [h,n,k]\nbody r0 r1 mul\nsum\n"
+    "write Y [h,m,n]\n";
+
 static const char floats[] =
     "task syms=0\noperand A in f32 [2,40,64] plain\noperand B in f32 [2,40,64] plain\noperand Y out f32 "
     "[2,40,40] plain\nstage h:2 m:40 n:40 | k:64\nread A [h,m,k]\nread B [h,n,k]\nbody r0 r1 mul\nsum\n"
@@ -52,6 +58,23 @@ static const char across[] =
     "task syms=0\noperand A in f32 [2,40,64] plain\noperand B in f32 [2,64,40] plain\noperand Y out f32 "
     "[2,40,40] plain\nstage h:2 m:40 n:40 | k:64\nread A [h,m,k]\nread B [h,k,n]\nbody r0 r1 mul\nsum\n"
     "write Y [h,m,n]\n";
+
+/* Sums of which two parts are over 16 MB. */
+static const char wide[] =
+    "task syms=0\noperand X in f32 [2048,64] plain\noperand W const f32 [64,2048] plain\noperand Y out f32 "
+    "[2048,2048] plain\nstage m:2048 n:2048 | k:64\nread X [m,k]\nread W [k,n]\nbody r0 r1 mul\nsum\n"
+    "write Y [m,n]\n";
+
+/* Few points and long sums, as networks have them at the end: of 7 x 7 points, and of one. */
+static const char last_conv[] =
+    "task syms=0\noperand X in f32 [1,7,7,512] plain\noperand W const f32 [512,512,3,3] plain\n"
+    "operand B const f32 [512] plain\noperand Y out f32 [1,7,7,512] plain\nstage y:7 x:7 k:512 | r:3 s:3 "
+    "c:512\nread X [0,y+r-1,x+s-1,c]\nread W [k,c,r,s]\nread B [k]\nbody r0 r1 mul\nsum\n"
+    "post acc r2 add 0 max\nwrite Y [0,y,x,k]\n";
+static const char last_product[] =
+    "task syms=0\noperand X in f32 [1,2048] plain\noperand W const f32 [2048,1000] plain\noperand Y out f32 "
+    "[1,1000] plain\nstage m:1 n:1000 | k:2048\nread X [m,k]\nread W [k,n]\nbody r0 r1 mul\nsum\n"
+    "write Y [m,n]\n";
 
 /* The reason for which a candidate is refused; "": it is not. */
 static const char *verdict(const char *text, const char *cand, const struct target *tg)
@@ -131,7 +154,56 @@ TEST(schedules_that_do_not_fit_are_refused)
 	    {padded, "fragrows=2 fragcols=1 warprows=1 warpcols=1 fragk=2 fragring=3", "sm_72", NULL},
 	    {apart, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "side by side"},
 	    {groups, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", NULL},
-	    {heads, "fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_72", NULL}};
+	    {heads, "fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_72", NULL},
+	    /* Parts: of 64 products of k, which are 32 pairs of f16. */
+	    {product, "f16; ; split=k:16 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1",
+	     "sm_72", NULL},
+	    {product,
+	     "f16; ; split=k:8 spread=1 blocks=2 fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=1",
+	     "sm_72", NULL},
+	    {product,
+	     "tf32; split=k:32 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1 "
+	     "fragring=2",
+	     "sm_80", NULL},
+	    {heads, "split=k:16 spread=1 fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=1", "sm_72", NULL},
+	    {product, "f16; ; split=k:16 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1", "sm_72",
+	     "with spread=1"},
+	    {product, "f16; ; spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1", "sm_72",
+	     "spread without split"},
+	    {product, "f16; ; split=m:50 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1",
+	     "sm_72", "the axis k"},
+	    {product, "f16; ; split=k:0 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1",
+	     "sm_72", "the axis k"},
+	    {product, "f16; ; split=k:32 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1",
+	     "sm_72", "1 parts of 4"},
+	    {product, "f16; ; split=k:12 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1",
+	     "sm_72", "3 parts of 4"},
+	    {product, "f16; ; split=k:24 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1",
+	     "sm_72", "split of 24 points, not 16"},
+	    {product, "f16; ; split=k:8 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2",
+	     "sm_72", "4 parts of 2"},
+	    {last_product, "f16; ; split=k:8 spread=1 fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=1",
+	     "sm_72", "2 to 64 equal"},
+	    {last_product, "f16; ; split=k:16 spread=1 fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=1",
+	     "sm_72", NULL},
+	    {product,
+	     "f16; ; split=k:16 spread=1 fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1 "
+	     "fragring=3",
+	     "sm_72", "3 steps, of 2 of a part"},
+	    {wide, "f16; ; split=k:16 spread=1 fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1", "sm_72",
+	     "over 16 MB"},
+	    {wide, "f16; split=d1:16 spread=1; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=1", "sm_72",
+	     "other keys"},
+	    {product, "f16; ; blocks=4 fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=1", "sm_90", NULL},
+	    {product, "f16; ; blocks=9 fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=1", "sm_90",
+	     "no room for 9 blocks of 128 threads"},
+	    {product, "f16; ; blocks=3 fragrows=4 fragcols=4 warprows=2 warpcols=2 fragk=1", "sm_90",
+	     "no room for 3 blocks of 128 threads with"},
+	    {wide, "f16; ; blocks=4 fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=4", "sm_90", NULL},
+	    {wide, "f16; ; blocks=4 fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=4", "sm_72",
+	     "bytes of shared buffers"},
+	    {product, "f16; blocks=2; fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=1", "sm_90",
+	     "other keys"}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct target tg = ptx_target(rows[i].cpu);
 		const char *why = verdict(rows[i].text, rows[i].cand, &tg);
@@ -147,6 +219,9 @@ TEST(schedules_that_do_not_fit_are_refused)
 	CHECK(strstr(verdict(product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", &other),
 		     "multiplies none"));
 }
+
+/* Drawn candidates with fragments that have parts, and blocks of a unit. */
+static int drawn_parts, drawn_blocks;
 
 /* How many of 200 drawn candidates have fragments and begin so. Each is legal, and so is what is made of it.
  */
@@ -170,6 +245,8 @@ static int drawn_of(const char *begin, const char *text, const struct target *tg
 		if (!strstr(cand, "fragrows="))
 			continue;
 		n += !strncmp(cand, begin, strlen(begin));
+		drawn_parts += strstr(cand, "spread=1 ") != NULL;
+		drawn_blocks += strstr(cand, "blocks=") != NULL;
 		CHECK(space_draft(s, cand) < 1e12);
 		space_features(s, cand, f);
 		for (int k = 0; k < FEATURES; k++)
@@ -248,10 +325,12 @@ TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 {
 	struct target gpu = ptx_target("sm_72"), other = case_gpu();
 	strcpy(other.features, "+cl_khr_fp16");
-	CHECK(drawn(product, &gpu, LEVEL_HALF_SUM) > 40);
+	CHECK(drawn(product, &gpu, LEVEL_HALF_SUM) > 40 && drawn_parts > 10 && drawn_blocks > 10);
+	drawn_parts = drawn_blocks = 0;
 	CHECK(drawn(product, &gpu, LEVEL_HALF) == 0 && drawn(product, &gpu, LEVEL_FP32) == 0);
 	CHECK(drawn(product, &other, LEVEL_HALF_SUM) == 0);
-	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) > 40 && drawn(padded, &gpu, LEVEL_INT8) > 40);
+	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) > 40 && drawn_parts > 10 && drawn_blocks > 10);
+	CHECK(drawn(padded, &gpu, LEVEL_INT8) > 40);
 	CHECK(drawn(bytes, &other, LEVEL_EXACT) == 0);
 	CHECK(drawn(floats, &gpu, LEVEL_HALF_SUM) > 100 && drawn(floats, &gpu, LEVEL_HALF) == 0);
 	static const char *const floating[] = {product, groups, floats};
@@ -342,6 +421,89 @@ TEST(rules_have_fragments)
 	}
 }
 
+/* With few points the rules begin with parts, on a GPU of 132 units; with many they have none. */
+TEST(rules_have_parts_where_units_would_be_idle)
+{
+	static const struct {
+		const char *text, *cpu;
+		bool parts;
+	} rows[] = {{last_conv, "sm_90", true}, {last_product, "sm_90", true}, {last_conv, "sm_72", true},
+		    {wide, "sm_90", false},     {wide, "sm_72", false},        {last_product, "sm_80", true}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct target tg = ptx_target(rows[i].cpu);
+		const struct space_want want = {.level = LEVEL_HALF_SUM};
+		struct space *s;
+		char cand[CAND_MAX], none[CAND_MAX] = "";
+		int at = 0;
+		REQUIRE_OK(task_parse(rows[i].text, t));
+		REQUIRE_OK(space_make(&a, t, &tg, &want, &s));
+		do
+			REQUIRE_OK(space_portfolio(s, &at, cand));
+		while (!strstr(cand, "fragrows="));
+		CHECK((strstr(cand, "spread=1") != NULL) == rows[i].parts);
+		if (test_bad)
+			printf("%s: %s\n", rows[i].cpu, cand);
+		const char *first = strstr(cand, "split="), *last = strstr(cand, "fragrows=");
+		if (first) {
+			snprintf(none, sizeof none, "%.*s%s", (int)(first - cand), cand, last);
+			CHECK_OK(space_legal(s, none));
+			CHECK(space_draft(s, cand) < .8 * space_draft(s, none));
+		}
+		arena_free(&a);
+	}
+}
+
+static double draft_of(const char *text, const struct target *tg, const char *cand)
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	const struct space_want want = {.level = LEVEL_HALF_SUM};
+	struct space *s;
+	bool made = task_parse(text, t) >= 0 && space_make(&a, t, tg, &want, &s) >= 0;
+	double d = made && space_legal(s, cand) >= 0 ? space_draft(s, cand) : -1;
+	if (d < 0)
+		printf("%s: %s\n", cand, err_text());
+	CHECK(d >= 0);
+	arena_free(&a);
+	return d;
+}
+
+/* The draft counts a second launch, the bytes of the sums, and the blocks that fit the unit's registers and
+ * shared memory. */
+TEST(drafts_count_parts_and_blocks)
+{
+	static const char *const parts[] = {
+	    "f16; ; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=1",
+	    "f16; ; split=k:512 spread=1 fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=1",
+	    "f16; ; split=k:16 spread=1 fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=1"};
+	struct target tg = ptx_target("sm_90"), slow = tg;
+	double d[3], e[3];
+	tg.launch_ns[1] = 1000;
+	slow.launch_ns[1] = 50000;
+	for (int i = 0; i < 3; i++) {
+		d[i] = draft_of(last_product, &tg, parts[i]);
+		e[i] = draft_of(last_product, &slow, parts[i]);
+	}
+	CHECK(d[1] < d[0] && d[2] < d[0]);
+	for (int i = 0; i < 3; i++)
+		CHECK(fabs(e[i] - d[i] - (i ? 2 : 1) * 49000.) < 1);
+	tg.bw_gbs[1] = 1; /* bytes decide */
+	CHECK(draft_of(last_product, &tg, parts[2]) > 1.3 * draft_of(last_product, &tg, parts[1]));
+	tg = ptx_target("sm_90");
+	static const char block[] = "fragrows=3 fragcols=3 warprows=2 warpcols=2 fragk=1";
+	char cand[2][CAND_MAX];
+	for (int i = 0; i < 2; i++)
+		snprintf(cand[i], CAND_MAX, "f16; ; %s%s", i ? "blocks=4 " : "", block);
+	tg.cores = 2; /* whose blocks wait for each other */
+	tg.fma_gflops = 1e6;
+	CHECK(draft_of(wide, &tg, cand[1]) < .9 * draft_of(wide, &tg, cand[0]));
+	struct target other = tg;
+	strcpy(other.cpu, "sm_100"); /* of which it is not known: by what all have */
+	CHECK(draft_of(wide, &other, cand[0]) < 1e12);
+}
+
 /* The banks in which 8 neighbouring rows of 16 bytes begin, of 8. */
 static int banks(const struct target *tg, const char *text, const char *cand)
 {
@@ -411,6 +573,18 @@ static bool remove_meeting(struct stmt **list, int n, int *at)
 	return false;
 }
 
+/* Runs the launch behind the first, if there is one; whether the answer is right. */
+static bool near_reference(struct kcase *c, const struct loops *l, const struct manifest *m, void **bufs,
+			   const char *cand)
+{
+	int rc = m->nentries > 1 ? loops_run(l, 1, bufs, m->param, 0, code_extent(m, 1, m->param)) : E_OK;
+	for (int i = 0; i < m->nbufs && rc >= 0; i++)
+		if (m->buf[i].role == BUF_OUT && case_error(c, bufs[i]) <= (cand_pairs(cand) ? 1e-2 : 0))
+			return true;
+	printf("%s: %s\n", cand, rc < 0 ? err_text() : "another answer than the reference's");
+	return false;
+}
+
 TEST(kernels_without_a_meeting_are_found)
 {
 	static const char *const cases[][2] = {
@@ -428,7 +602,16 @@ TEST(kernels_without_a_meeting_are_found)
 	    {product, "tf32; fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=3"},
 	    {floats, "tf32; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=1 fragring=3"},
 	    {floats, "bf16; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2"},
-	    {across, "bf16; fragrows=1 fragcols=2 warprows=1 warpcols=2 fragk=2"}};
+	    {across, "bf16; fragrows=1 fragcols=2 warprows=1 warpcols=2 fragk=2"},
+	    {product, "f16; ; split=k:16 spread=1 fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=1"},
+	    {product, "f16; ; split=k:16 spread=1 fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 "
+		      "fragring=2"},
+	    {bytes, "split=k:8 spread=1 fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
+	    {scores, "split=k:32 spread=1 fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1"},
+	    {across,
+	     "tf32; split=k:32 spread=1 blocks=2 fragrows=1 fragcols=2 warprows=1 warpcols=2 fragk=1"},
+	    {floats, "bf16; split=k:32 spread=1 fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=1 "
+		     "fragring=2"}};
 	struct target tg = ptx_target("sm_80");
 	int found = 0;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -452,6 +635,11 @@ TEST(kernels_without_a_meeting_are_found)
 				printf("%s without meeting %d: %s\n", cases[i][1], n,
 				       rc < 0 ? err_text() : "runs");
 			CHECK(some ? rc == E_CORRUPT : rc == E_OK);
+			CHECK((m.nentries == 2) == (strstr(cases[i][1], "spread=1") != NULL));
+			CHECK(l->entry[0].blocks == (strstr(cases[i][1], "blocks=2") ? 2 : 1));
+			CHECK(m.nentries == 1 || l->entry[1].blocks == 1);
+			if (!some)
+				CHECK(near_reference(&c, l, &m, bufs, cases[i][1]));
 			found += some;
 			arena_free(&c.a);
 			if (!some)
@@ -460,7 +648,8 @@ TEST(kernels_without_a_meeting_are_found)
 	/* Three in a step, two with a ring; one behind the sums of a row of fragments, and one between rows.
 	 */
 	CHECK(found == (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1) + (2 + 1) +
-			   (2 + 1) + (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (2 + 1) + (2 + 1));
+			   (2 + 1) + (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (2 + 1) + (2 + 1) + /* parts: */
+			   (3 + 3) + (2 + 1) + (2 + 1) + (3 + 1) + (3 + 1) + (1 + 1));
 }
 
 TEST_MAIN
