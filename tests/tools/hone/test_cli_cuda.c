@@ -576,6 +576,7 @@ TEST(states_of_devices_are_listed)
 	struct sysroot b;
 	open_fake();
 	sysroot_begin(&b);
+	sysroot_set(&b, "/proc/device-tree/compatible", "nvidia,tegra194");
 	sysroot_set(&b, "/sys/class/devfreq/17000000.gv11b/cur_freq", "306000000\n");
 	sysroot_set(&b, "/sys/class/thermal/thermal_zone4/type", "GPU-therm\n");
 	sysroot_set(&b, "/sys/class/thermal/thermal_zone4/temp", "44000\n");
