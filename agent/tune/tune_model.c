@@ -450,6 +450,8 @@ static int open_divisions(struct session *s, struct graph_search **out)
 	const struct tune_graph_options o = {.chosen = &s->model.chosen,
 					     .pool = s->pool,
 					     .device = s->device,
+					     .sole = s->sole ? s->o->device : NULL,
+					     .device_ns = s->device_ns,
 					     .clock = s->clock,
 					     .deadline_ns = tune_search_end_ns(s),
 					     .kernel_ns =
@@ -785,6 +787,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	spend(s, &spent->network_ns, now_ns);
 	if (rc < 0 || !worth_searching(s))
 		return rc;
+	tune_device_leave(s);
 	rc = tune_libraries_open(s);
 	if (rc >= 0)
 		rc = open_worker(s);
