@@ -76,6 +76,8 @@ static enum decision decide(const struct meas m[2], struct verdict *v)
 {
 	v->ratio = (double)m[1].median_ns / (double)m[0].median_ns;
 	v->winner = m[1];
+	if (m[0].throttled || m[1].throttled) /* no order of theirs is believed */
+		return UNDECIDED;
 	double gain = 1 - v->ratio, error = RACE_SIGMAS * pair_error(&m[0], &m[1]);
 	if (gain >= RACE_GAIN && gain > error)
 		return LOSES;

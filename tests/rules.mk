@@ -4,7 +4,7 @@
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
 # Tests and benchmarks that run models, and so need the fallback kernels.
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_device cli_device cli_cuda plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_odd cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_library cli_submit cli_tune tune_box tune_leash honed_job networks halves onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_device cli_device cli_cuda cli_cuda_safety plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_odd cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_library cli_submit cli_tune tune_box tune_leash honed_job networks halves onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_cli_library: | $(B)/libhone.so $(B)/libhone-device.so
 # What libhone opens from beside itself, which is the program in its tests.
@@ -34,13 +34,13 @@ $(B)/tests/fake/libcuda.so.1: $(call src,tests/lib/fake_cuda*.c) $(B)/tests/ptx.
 $(B)/tests/fake/old/libcuda.so.1: $(call src,tests/lib/fake_cuda*.c) $(B)/tests/ptx.a $(B)/libhone-all.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -DFAKE_CUDA_OLD -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $^ -lpthread -lm
-$(patsubst %,$(B)/tests/test_%,cuda cuda_graph cuda_shared dev_cuda cli_cuda libhone_cuda honed_job triples drills): | $(B)/tests/fake/libcuda.so.1
+$(patsubst %,$(B)/tests/test_%,cuda cuda_graph cuda_shared dev_cuda cli_cuda cli_cuda_safety libhone_cuda honed_job triples drills): | $(B)/tests/fake/libcuda.so.1
 $(B)/tests/test_cuda_graph: | $(B)/tests/fake/old/libcuda.so.1
 # A management library of NVIDIA's that lies.
 $(B)/tests/fake/libnvidia-ml.so.1: tests/lib/fake_nvml.c
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $<
-$(patsubst %,$(B)/tests/test_%,gpu_state local_own cli_cuda): | $(B)/tests/fake/libnvidia-ml.so.1
+$(patsubst %,$(B)/tests/test_%,gpu_state local_own cli_cuda cli_cuda_safety): | $(B)/tests/fake/libnvidia-ml.so.1
 # Libraries of NVIDIA's that compute on the CPU, compiled against NVIDIA's headers where those are.
 GPU_LIBRARIES = $(addprefix $(B)/tests/fake/,libcudnn.so.9 libcublas.so.13 libcublasLt.so.13)
 $(B)/tests/fake/libcudnn.so.9: tests/lib/fake_cudnn.c

@@ -21,7 +21,7 @@ const char *rec_kind_name(int kind)
 
 const char *rec_origin_name(int origin)
 {
-	static const char *const words[REC_ORIGINS] = {"search", "hint"};
+	static const char *const words[REC_ORIGINS] = {"search", "hint", "throttled"};
 	return origin >= 0 && origin < REC_ORIGINS ? words[origin] : NULL;
 }
 

@@ -20,8 +20,10 @@ enum rec_kind {
 
 /* The source of a record's candidate. This board has checked and timed it in either case. */
 enum rec_origin {
-	ORIGIN_SEARCH, /* a search on this board; also one that found a hint's candidate again later */
-	ORIGIN_HINT,   /* a stranger's hint (agent/cache/hint.h) */
+	ORIGIN_SEARCH,    /* a search on this board; also one that found a hint's candidate again later */
+	ORIGIN_HINT,      /* a stranger's hint (agent/cache/hint.h) */
+	ORIGIN_THROTTLED, /* as ORIGIN_SEARCH, but its times compare with no others (meas.throttled, which the
+			     text does not hold) */
 	REC_ORIGINS
 };
 

@@ -19,6 +19,7 @@ static const struct {
     [STALE_EMITTER] = {"emitter", "made by another version of the emitter"},
     [STALE_CODE] = {"code", "its code is missing"},
     [STALE_CLOCK] = {"clock", "measured at another clock frequency"},
+    [STALE_THROTTLED] = {"throttled", "timed while the device began or ceased to throttle"},
     [STALE_AGE] = {"age", "not timed again for many boxes"},
 };
 
@@ -86,6 +87,8 @@ enum stale stale_rec(struct cache *c, const struct rec *r, const struct target *
 		s = STALE_CODE;
 	else if (other_clock(c, r, &scratch))
 		s = STALE_CLOCK;
+	else if (r->origin == ORIGIN_THROTTLED)
+		s = STALE_THROTTLED;
 	else if (age(c, r, &scratch) >= STALE_BOXES)
 		s = STALE_AGE;
 	arena_free(&scratch);

@@ -14,14 +14,15 @@
 
 enum stale {
 	STALE_NOT,
-	STALE_MACHINE, /* measured on another machine: only a candidate for this one */
-	STALE_NUMBERS, /* not a kernel that worked, or numbers that no measurement gives */
-	STALE_EMITTER, /* another version of the emitter made its code; the present one makes different
-			  code */
-	STALE_CODE,    /* it has no code that runs here: it was imported, evicted, or made before an
-			  upgrade */
-	STALE_CLOCK, /* the clock frequency changed by STALE_CLOCK_PCT or more while it was measured, or
-			differs by as much from that of the default, which every box measures */
+	STALE_MACHINE,   /* measured on another machine: only a candidate for this one */
+	STALE_NUMBERS,   /* not a kernel that worked, or numbers that no measurement gives */
+	STALE_EMITTER,   /* another version of the emitter made its code; the present one makes different
+			    code */
+	STALE_CODE,      /* it has no code that runs here: it was imported, evicted, or made before an
+			    upgrade */
+	STALE_CLOCK,     /* the clock frequency changed by STALE_CLOCK_PCT or more while it was measured, or
+			    differs by as much from that of the default, which every box measures */
+	STALE_THROTTLED, /* the device began or ceased to throttle in every try to time it */
 	STALE_AGE, /* the last STALE_BOXES boxes of its task (agent/cache/trials.h) had no time to measure
 		      it */
 	STALES

@@ -177,10 +177,13 @@ static int64_t jobs_fit(const struct honed *h)
 }
 
 /* Jobs at once on a device. Another device than the processor measures one at a time, and its jobs hide
- * nothing behind each other but their compiling: more than one is for who configures it. */
+ * nothing behind each other but their compiling: more than one is for who configures it. A sole device has
+ * one job. */
 static int jobs_each(const struct honed *h, const char *device)
 {
 	int most = h->o.mode == HONED_BOX ? h->conf->boot_jobs : h->conf->jobs;
+	if (device_is_sole(device))
+		return 1;
 	return most > 0 ? most : device_is_processor(device) ? box_jobs(h, device) : 1;
 }
 

@@ -104,8 +104,8 @@ void offered_close(struct offered *o)
 
 static bool measured_here(struct cache *c, const struct rec *r)
 {
-	return r->kind != REC_HINT && r->meas.status == MEAS_OK && stale_plausible(r) &&
-	       cache_has_code(c, NULL, r);
+	return r->kind != REC_HINT && r->meas.status == MEAS_OK && r->origin != ORIGIN_THROTTLED &&
+	       stale_plausible(r) && cache_has_code(c, NULL, r);
 }
 
 /* Returns whether a hint was tried and is not this board's best; for the best one, the best's record says

@@ -2,6 +2,7 @@
 #include "agent/tune/tune_graph.h"
 
 #include "agent/cache/lookup.h"
+#include "agent/run/plan_device.h"
 #include "agent/tune/tune_net.h"
 #include "kernels/group/alternatives.h"
 #include "kernels/space/space.h"
@@ -37,6 +38,7 @@ struct maker {
 	struct made *made;
 	int ndiffer;
 	struct key *differ; /* tasks that the two divisions do not use equally often */
+	struct plan_device *device; /* open now: o->device, or o->sole while networks run there */
 };
 
 struct side {
@@ -152,6 +154,8 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	const struct made *known = made_of(m, k);
 	if (known) {
 		code = known->code;
+	} else if (m->o->sole && m->device) {
+		return fail(E_NOTFOUND, "this process has the device, so no worker can make a kernel");
 	} else {
 		int rc = make(m, t, text, &code);
 		if (rc == E_TIMEOUT || rc == E_STOPPED || rc == E_CHILD || rc == E_NOMEM)
@@ -251,11 +255,41 @@ static int race(const struct maker *m, struct side side[2], double gain)
 static int open_side(struct maker *m, struct side *s)
 {
 	const struct tune_graph_options *o = m->o;
-	const struct kernel_source src = {.ctx = m, .find = find, .device = o->device};
+	const struct kernel_source src = {.ctx = m, .find = find, .device = m->device};
 	int rc = net_open(&s->net, m->g, s->steps, o->chosen->target, &src, o->pool, o->clock, NULL);
 	if (rc >= 0)
 		plan_deadline(s->net.plan, o->clock, o->deadline_ns);
 	return rc;
+}
+
+/* Makes all kernels that the networks need while the runner has the device, then takes that from it. */
+static int take_device(struct maker *m, const struct side side[2])
+{
+	struct arena scratch = {0};
+	const struct tune_graph_options *o = m->o;
+	int rc = E_OK;
+	for (int k = 0; k < 2; k++)
+		for (int i = 0; i < side[k].ntasks && rc >= 0; i++) {
+			struct code code = {0};
+			enum kernel_origin origin;
+			const struct step_task *t = &side[k].task[i];
+			rc = differs(m, t->key) ? find(m, t->task, t->text, &scratch, &code, &origin) : E_OK;
+			if (rc != E_TIMEOUT && rc != E_STOPPED && rc != E_CHILD && rc != E_NOMEM)
+				rc = E_OK; /* the plan finds another kernel */
+			arena_reset(&scratch);
+		}
+	arena_free(&scratch);
+	if (rc < 0)
+		return rc;
+	m->runner->ops->drop(m->runner, DROP_DEVICE, o->deadline_ns + GRACE_NS);
+	return plan_device_open(o->sole, &m->device);
+}
+
+static void give_device_back(struct maker *m)
+{
+	if (m->o->sole)
+		plan_device_close(m->device);
+	m->device = m->o->device;
 }
 
 static int divide(const struct maker *m, struct arena *a, struct side *s)
@@ -273,10 +307,11 @@ static int divide_both(struct maker *m, struct arena *a, struct side side[2])
 	return rc < 0 ? rc : compare_tasks(m, &side[0], &side[1], a);
 }
 
-/* Time that every comparison takes: opening both networks and all series of runs. */
+/* Time that every comparison takes: opening both networks and all series of runs; a sole device is opened
+ * here, and then by the next worker. */
 static int64_t least_ns(const struct tune_graph_options *o)
 {
-	return 2 * (o->net_ns + SERIES * RUNS * o->run_ns);
+	return 2 * (o->net_ns + SERIES * RUNS * o->run_ns + (o->sole ? o->device_ns : 0));
 }
 
 /* Time that the comparison takes, including building the kernels that are missing. */
@@ -325,7 +360,9 @@ static struct choices with_other(const struct graph_search *x, struct arena *a, 
 /* Compares the two sides. 1: side 1 is better. *saved: share of the time of what differs in side 0. */
 static int meet(struct maker *m, struct side side[2], double gain, double *saved)
 {
-	int rc = open_side(m, &side[0]);
+	int rc = m->o->sole ? take_device(m, side) : E_OK;
+	if (rc >= 0)
+		rc = open_side(m, &side[0]);
 	if (rc >= 0)
 		rc = open_side(m, &side[1]);
 	if (rc >= 0)
@@ -337,6 +374,7 @@ static int meet(struct maker *m, struct side side[2], double gain, double *saved
 	*saved = rc > 0 ? 1 - (double)side[1].sum_ns / (double)side[0].sum_ns : 0;
 	net_close(&side[1].net);
 	net_close(&side[0].net);
+	give_device_back(m);
 	return rc;
 }
 
@@ -471,7 +509,7 @@ int graph_search_open(const struct tune_graph_options *o, struct graph *g, struc
 	struct choices *other = NULL;
 	*out = NULL;
 	*x = (struct graph_search){.o = *o, .a = a, .now = *c, .promise = -1, .hint = -1};
-	x->m = (struct maker){.o = &x->o, .g = g, .runner = r};
+	x->m = (struct maker){.o = &x->o, .g = g, .runner = r, .device = o->device};
 	int rc = cache_source(f->cache, f->target, f->threads, f->level, REC_BEST, &x->m.kept);
 	if (rc >= 0)
 		rc = cache_source(f->cache, f->target, f->threads, f->level, REC_DEFAULT, &x->m.standard);

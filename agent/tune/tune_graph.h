@@ -34,7 +34,10 @@ struct graph_time {
 struct tune_graph_options {
 	const struct chosen_for *chosen;
 	struct pool *pool;
-	struct plan_device *device; /* of the kernels; NULL: the processor */
+	struct plan_device *device; /* of the kernels; NULL: the processor, or `sole` */
+	/* A device that is opened while networks run there, when the runner has left it; NULL: none */
+	const char *sole;
+	int64_t device_ns; /* that opening it takes */
 	struct clock *clock;
 	int64_t deadline_ns;               /* on the clock; nothing begins that cannot end before it */
 	int64_t kernel_ns, net_ns, run_ns; /* time to build a kernel, to open a network, and to run one */

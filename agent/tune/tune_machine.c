@@ -7,6 +7,7 @@
 #include "agent/worker/device.h"
 #include "agent/worker/hire.h"
 #include "platform/machine/board.h"
+#include "platform/run/device_name.h"
 
 /* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
 #define PEAKS_AGAIN_NS (10 * NS_PER_S)
@@ -86,6 +87,26 @@ static int find_worker(const struct session *s)
 	return s->o->unkept || file_is_dir(s->store.dir) ? E_OK : hire_find(&h, s->o->worker);
 }
 
+int tune_device_open(struct session *s)
+{
+	if (!s->o->device || s->device)
+		return E_OK;
+	int64_t start_ns = clock_now(s->clock);
+	s->sole = device_is_sole(s->o->device);
+	int rc = plan_device_open(s->o->device, &s->device);
+	int64_t took_ns = clock_now(s->clock) - start_ns;
+	s->device_ns = took_ns > s->device_ns ? took_ns : s->device_ns;
+	return rc;
+}
+
+void tune_device_leave(struct session *s)
+{
+	if (!s->sole)
+		return;
+	plan_device_close(s->device);
+	s->device = NULL;
+}
+
 int tune_machine_open(struct session *s)
 {
 	tune_publish(s, 0);
@@ -96,8 +117,8 @@ int tune_machine_open(struct session *s)
 	tune_publish(s, 0);
 	if (rc >= 0)
 		rc = s->o->device ? know_device(s) : know_target(s);
-	if (rc >= 0 && s->o->device)
-		rc = plan_device_open(s->o->device, &s->device);
+	if (rc >= 0)
+		rc = tune_device_open(s);
 	if (rc >= 0)
 		share_kept_get(s->store.dir, target_key(&s->target), s->a, &s->share);
 	if (rc >= 0)

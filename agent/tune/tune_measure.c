@@ -53,6 +53,40 @@ static int open_net(struct session *s, enum rec_kind kind, const struct net *bes
 	return rc;
 }
 
+/* Finds the kernels that were the best before the box. */
+static int find_before(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		       enum kernel_origin *origin)
+{
+	const struct bests *b = ctx;
+	struct key task = hash_text(text);
+	(void)t;
+	*origin = FROM_CACHE;
+	for (int i = 0; i < b->n; i++)
+		if (key_equal(b->rec[i].task, task))
+			return out->own ? E_NOTFOUND : code_parse(b->code[i].p, b->code[i].n, a, out);
+	return E_NOTFOUND;
+}
+
+/* Opens the network before once more. A worker had the device meanwhile, so that its plan was closed. */
+static int open_again(struct session *s)
+{
+	struct net n, *before = &s->start.net;
+	const struct kernel_source src = {.ctx = &s->start.best, .find = find_before, .device = s->device};
+	if (!s->start.again || before->plan)
+		return E_OK;
+	int rc = net_open(&n, s->model.graph, s->start.steps, &s->target, &src, s->pool, s->clock, NULL);
+	if (rc < 0)
+		return rc;
+	if (n.nkernels != before->nkernels) { /* the driver takes other kernels now */
+		net_close(&n);
+		return E_OK;
+	}
+	net_close(before);
+	*before = n;
+	plan_deadline(before->plan, s->clock, tune_runs_end_ns(s));
+	return E_OK;
+}
+
 /* Upper estimate of a run with tuned kernels: a kernel's present time, or, for a fallback, at most that of a
  * poor schedule. */
 static int64_t tuned_run_ns(const struct net *n)
@@ -128,7 +162,9 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 	    .closing_ns = most(tune_closing_ns(s, 2 * plan_bytes(n->plan)), s->start.costs.closing_ns),
 	};
 	tune_reserve(&s->times, &c);
-	if (!s->device)
+	if (s->sole) /* its plans are closed while the worker has it */
+		s->times.reserve_ns += s->device_ns + (again_ns ? n->build_ns : 0);
+	if (!s->o->device)
 		return;
 	s->times.processor_ns = c.budget_ns / PROCESSOR_PART;
 	s->times.reserve_ns += s->times.processor_ns;
@@ -288,9 +324,9 @@ int tune_measure_before(struct session *s)
 			 s->o->threads);
 	s->start.nbuilt_in = net_built_in(n, s->start.steps, s->a, &s->start.built_in);
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
-	bool again = worth_measuring_again(n);
+	bool again = s->start.again = worth_measuring_again(n);
 	reserve_end(s, n, again ? net_median_ns(n) : 0);
-	if (!again)
+	if (!again || (s->sole && !s->start.left))
 		net_close_plan(n);
 	tune_rows_make(s);
 	tune_publish(s, 0);
@@ -420,7 +456,9 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 		net_close_plan(&s->start.net);
 		return open_late(s, REC_BEST, NULL, after);
 	}
-	int rc = open_late(s, REC_DEFAULT, &s->start.net, standard);
+	int rc = open_again(s);
+	if (rc >= 0)
+		rc = open_late(s, REC_DEFAULT, &s->start.net, standard);
 	if (rc >= 0)
 		rc = open_late(s, REC_BEST, standard, after);
 	if (rc < 0 || !s->times.race_ns ||
@@ -644,7 +682,9 @@ int tune_measure_after(struct session *s)
 		return E_OK;
 	if (s->start.net.plan)
 		plan_deadline(s->start.net.plan, s->clock, tune_runs_end_ns(s));
-	int rc = open_raced(s, &standard, &after);
+	int rc = tune_device_open(s);
+	if (rc >= 0)
+		rc = open_raced(s, &standard, &after);
 	if (rc >= 0)
 		rc = run_rounds(s, &standard, &after);
 	if (rc >= 0 && after.nsamples)

@@ -253,7 +253,9 @@ static enum rec_origin find_origin(const struct session *s, const struct rec *r)
 		    (cache_get_rec(s->store.cache, rec_key(r), &scratch, &old) >= 0 &&
 		     old.origin == ORIGIN_HINT && !strcmp(old.cand, r->cand));
 	arena_free(&scratch);
-	return r->kind != REC_DEFAULT && hint ? ORIGIN_HINT : ORIGIN_SEARCH;
+	return r->kind != REC_DEFAULT && hint ? ORIGIN_HINT
+	       : r->meas.throttled            ? ORIGIN_THROTTLED
+					      : ORIGIN_SEARCH;
 }
 
 /* Decides when the next commit is due, and how much of the box those at its end need. Some commits have
@@ -268,6 +270,17 @@ static void note_commit(struct session *s, int64_t began_ns, int64_t took_ns)
 	s->times.commits_ns = LAST_COMMITS * s->times.commit_ns;
 }
 
+/* Whether the cache has another kernel for what the record is of. */
+static bool has_other(const struct session *s, const struct rec *r)
+{
+	struct arena scratch = {0};
+	struct rec old;
+	bool has =
+	    cache_get_rec(s->store.cache, rec_key(r), &scratch, &old) >= 0 && strcmp(old.cand, r->cand);
+	arena_free(&scratch);
+	return has;
+}
+
 /* Puts a result into the cache at once, the code before the record that names it. A cache that cannot be
  * written is no reason to stop: it keeps both in memory. */
 static int keep(struct session *s, int task, enum rec_kind kind, const char *cand, const struct meas *m,
@@ -279,6 +292,12 @@ static int keep(struct session *s, int task, enum rec_kind kind, const char *can
 	if (rc >= 0) {
 		struct rec r = make_rec(s, task, kind, cand, m, c.m.version);
 		r.origin = find_origin(s, &r);
+		if (m->throttled && (r.origin == ORIGIN_HINT || has_other(s, &r))) {
+			log_more("%s: %s is not kept: timed while the device began or ceased to throttle",
+				 r.label, cand);
+			arena_free(&scratch);
+			return E_OK;
+		}
 		own_keep(s->store.cache, &r);
 		rc = kept_code_put(s->store.cache, &r, code);
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->store.cache, &r);
@@ -431,6 +450,8 @@ static int open_divisions(struct session *s, struct graph_search **out)
 	const struct tune_graph_options o = {.chosen = &s->model.chosen,
 					     .pool = s->pool,
 					     .device = s->device,
+					     .sole = s->sole ? s->o->device : NULL,
+					     .device_ns = s->device_ns,
 					     .clock = s->clock,
 					     .deadline_ns = tune_search_end_ns(s),
 					     .kernel_ns =
@@ -766,6 +787,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	spend(s, &spent->network_ns, now_ns);
 	if (rc < 0 || !worth_searching(s))
 		return rc;
+	tune_device_leave(s);
 	rc = tune_libraries_open(s);
 	if (rc >= 0)
 		rc = open_worker(s);

@@ -103,7 +103,9 @@ struct kept_kernels {
 
 /* The network before tuning. */
 struct box_start {
-	struct net net; /* open until the end if it is measured again then */
+	struct net
+	    net;    /* open until the end if it is measured again then; of a sole device closed meanwhile */
+	bool again; /* it is measured again at the end */
 	const struct steps *steps;
 	bool alone;                /* it had too little work for its threads: kernels are timed on one */
 	struct kept_kernels ran;   /* kernels of `net` */
@@ -139,7 +141,9 @@ struct session {
 	struct tune_report *report;
 	struct clock *clock;
 	struct target target;
-	struct plan_device *device; /* NULL: the processor */
+	struct plan_device *device; /* open now (tune_device_open); NULL: the processor, or a worker's turn */
+	bool sole;                  /* the device is open here or in the worker, never in both */
+	int64_t device_ns;          /* the longest that opening it has taken; 0: the processor */
 	struct share share;         /* this board's share of the fleet's search */
 	struct pool *pool;
 	struct runner *runner;
@@ -211,6 +215,11 @@ int tune_quantise(struct session *s) MUST_CHECK;
 int tune_machine_name(struct session *s) MUST_CHECK;
 /* Opens the cache, and learns the peaks, while no other job measures. */
 int tune_machine_open(struct session *s) MUST_CHECK;
+/* Opens the box's device in this process, if it has one that is not open: before a network runs there, while
+ * no worker has it. */
+int tune_device_open(struct session *s) MUST_CHECK;
+/* Closes a sole device, whose plans are closed: before a worker starts. */
+void tune_device_leave(struct session *s);
 void tune_say_progress(struct session *s, const struct job_progress *p);
 /* Sends the result of the box to honed. */
 void tune_say_done(struct session *s, const char *why); /* why nothing was tried; NULL: something was */

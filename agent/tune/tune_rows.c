@@ -73,8 +73,8 @@ static bool will_run(const struct session *s, const struct step *st)
 static enum kernel_why why_without(const struct session *s, int task)
 {
 	const struct job_result *r = s->result && task >= 0 ? &s->result[task] : NULL;
-	if (task < 0 || !s->device)
-		return s->device ? WHY_NO_KERNEL : WHY_NOT;
+	if (task < 0 || !s->o->device)
+		return s->o->device ? WHY_NO_KERNEL : WHY_NOT;
 	return r && ((r->met && !r->works) || r->end == SEARCH_FAILED) ? WHY_FAILED : WHY_NO_TURN;
 }
 
@@ -160,7 +160,7 @@ static struct tune_kernel row_of_step(const struct session *s, const struct step
 	    .origin = st->kind == STEP_TASK ? FROM_FALLBACK : FROM_HOST};
 	struct tune_kernel row = row_of(s, &k, at);
 	const struct kept_kernels *there = &s->start.there;
-	int b = st->kind == STEP_HOST && s->device ? before_of(there, &k, *at ? *at - 1 : 0) : -1;
+	int b = st->kind == STEP_HOST && s->o->device ? before_of(there, &k, *at ? *at - 1 : 0) : -1;
 	row.why = b >= 0 ? there->why[b] : WHY_NOT;
 	/* a kernel of before serves until the search finds another */
 	if (!s->start.left && (row.before == FROM_CACHE || row.before == FROM_DEFAULT))

@@ -249,7 +249,8 @@ static int measure(struct timing *t, int64_t abort_ns)
 
 enum { MEASURED_MOST = 3 };
 
-/* Measures once more if the device began or ceased to throttle meanwhile, and there is time. */
+/* Measures once more if the device began or ceased to throttle meanwhile, and there is time; marks the times
+ * of the last try if it did so then, too. */
 static int measure_steadily(struct timing *t, int64_t abort_ns)
 {
 	struct gpu_state before = GPU_STATE_NONE, after = GPU_STATE_NONE;
@@ -265,10 +266,15 @@ static int measure_steadily(struct timing *t, int64_t abort_ns)
 			gpu_watch_read(gpu, &after);
 		const char *taint = gpu_state_taint(&before, &after);
 		int64_t now_ns = clock_now(t->l->base.clock);
-		if (rc < 0 || !taint || i == MEASURED_MOST ||
-		    now_ns - start_ns > (t->deadline_ns - now_ns) / 2)
+		bool last = i == MEASURED_MOST || now_ns - start_ns > (t->deadline_ns - now_ns) / 2;
+		if (rc < 0 || !taint)
 			return rc;
-		log_more("kernels are timed again: %s", taint);
+		log_more("kernels %s: %s",
+			 last ? "keep times that compare with no others" : "are timed again", taint);
+		for (int k = 0; k < t->n && last; k++)
+			t->m[k].throttled = t->m[k].status == MEAS_OK;
+		if (last)
+			return rc;
 	}
 }
 

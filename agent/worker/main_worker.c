@@ -127,8 +127,8 @@ static int open_runner(const struct wire_hello *h, struct runner **out)
 {
 	const struct dev *d = dev_find(h->device);
 	const struct emit *e = d ? emit_find(d->emitter) : NULL;
-	return e ? runner_local(d, dev_number(h->device), e, &h->target, h->threads,
-				d->clock() == &clock_real, out)
+	int number = device_is_named(h->device) ? dev_number(h->device) : -1; /* worker_compiles_for */
+	return e ? runner_local(d, number, e, &h->target, h->threads, d->clock() == &clock_real, out)
 		 : E_NOTFOUND;
 }
 

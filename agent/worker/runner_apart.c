@@ -392,6 +392,7 @@ static int time_round(struct apart *w, const struct timing *t, int round)
 			one.mhz_before = m->mhz_before;
 			one.mc_before = m->mc_before;
 		}
+		one.throttled |= m->throttled;
 		*m = one;
 	}
 	return E_OK;

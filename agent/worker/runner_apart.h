@@ -24,7 +24,9 @@
  * twice the runs, and some 0.1 ms per run for messages. False claims of a worker apart can make only its own
  * candidate look better or worse: a kernel that wins by them is replaced when the network is measured
  * (agent/cache/revert.h) or by the next box. Foreign candidates stay apart until this runner is closed, even
- * after they have won; for a later box they are records of this board.
+ * after they have won; for a later box they are records of this board. On a sole device
+ * (platform/run/device_name.h) each worker apart has a context beside the clean one's: they cannot take turns
+ * by rounds, and only boxes with strangers' candidates have them.
  *
  * Any failure of a worker apart, including death and hanging, is its candidate's failure: data
  * (platform/run/runner.h), also for agent/worker/marked.h. Handles of other candidates stay valid. If no

@@ -322,7 +322,7 @@ static void leashed_drop(struct runner *r, int handle, int64_t deadline_ns)
 	struct entry *e = find(w, handle);
 	if (handle < 0) {
 		forget_all(w);
-		w->inner->ops->drop(w->inner, -1, deadline_ns);
+		w->inner->ops->drop(w->inner, handle, deadline_ns);
 	} else if (e) {
 		if (e->inner >= 0)
 			w->inner->ops->drop(w->inner, e->inner, deadline_ns);

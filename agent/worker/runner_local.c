@@ -157,8 +157,8 @@ static int make_library(struct local *l, const struct task *t, struct key task, 
 			struct manifest *m, struct local_object **o)
 {
 	struct blob bytes;
-	int rc = l->unit ? fail(E_INFEASIBLE, "libraries run on the processor")
-			 : library_code(t, cand, &l->arena, m, &bytes);
+	int rc = l->dev->own ? fail(E_INFEASIBLE, "libraries run on the processor")
+			     : library_code(t, cand, &l->arena, m, &bytes);
 	if (rc < 0)
 		return rc;
 	sign(l, m);
@@ -296,6 +296,8 @@ static void tell_failure(const char *cand, const struct meas *m)
 static int begin(struct local *l, const char *task, int64_t deadline_ns, struct exercise **x, struct meas *m)
 {
 	*m = (struct meas){.status = MEAS_OK, .threads = l->base.threads};
+	if (l->dev->own && !l->unit)
+		return fail(E_USAGE, "this worker compiles for %s, and has opened no device", l->dev->name);
 	if (clock_now(l->base.clock) >= deadline_ns)
 		return fail(E_TIMEOUT, "the deadline has passed");
 	arena_reset(&l->arena);
@@ -529,7 +531,9 @@ int runner_local(const struct dev *device, int number, const struct emit *emitte
 	    (struct runner){.ops = &ops, .clock = device->clock(), .target = &l->target, .threads = threads};
 	snprintf(l->base.emitter, sizeof l->base.emitter, "%s", emitter->version());
 	rng_seed(&l->rng, 1);
-	int rc = device->own ? device->own->open(number, &l->unit) : open_pool(l, threads);
+	int rc = !device->own ? open_pool(l, threads)
+		 : number < 0 ? E_OK
+			      : device->own->open(number, &l->unit);
 	if (rc < 0) {
 		local_close(&l->base);
 		return rc;

@@ -7,6 +7,7 @@
 #include "agent/worker/wire_msg.h"
 #include "platform/base/log.h"
 #include "platform/machine/topo.h"
+#include "platform/run/dev.h"
 #include "platform/run/device_name.h"
 
 #include <sched.h>
@@ -25,6 +26,8 @@
 /* The same on a device with a driver, which hangs more often: it builds, and may compile at the first launch.
  */
 #define DEVICE_NS (12 * NS_PER_S)
+/* A worker that is not needed any more ends by itself in this time, or is killed. */
+#define LEAVE_NS (100 * NS_PER_MS)
 
 enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2 };
 
@@ -411,9 +414,11 @@ static void remote_drop(struct runner *r, int handle, int64_t deadline_ns)
 {
 	struct remote *w = remote_of(r);
 	struct cur c;
-	int h = handle < 0 ? -1 : inner(w, handle);
+	int h = handle < 0 ? DROP_ALL : inner(w, handle);
 	if (handle < 0 && w->builders)
 		builders_clear(w->builders);
+	if (handle == DROP_DEVICE && device_is_sole(w->hello.device))
+		(void)child_stop(&w->child, LEAVE_NS);
 	if (w->child.in < 0 || (handle >= 0 && h < 0))
 		return;
 	buf_clear(&w->request);
@@ -425,7 +430,7 @@ static void remote_close(struct runner *r)
 {
 	struct remote *w = remote_of(r);
 	builders_close(w->builders);
-	(void)child_stop(&w->child, 100 * NS_PER_MS);
+	(void)child_stop(&w->child, LEAVE_NS);
 	arena_free(&w->arena);
 	buf_free(&w->request);
 	buf_free(&w->reply);
@@ -441,6 +446,12 @@ static const struct runner_ops ops = {
     .drop = remote_drop,
     .close = remote_close,
 };
+
+void worker_compiles_for(const char *device, char out[DEV_NAME_MAX])
+{
+	int kind = device_is_sole(device) ? (int)strcspn(device, ":") : DEV_NAME_MAX;
+	snprintf(out, DEV_NAME_MAX, "%.*s", kind, device);
+}
 
 static struct remote *make_remote(const struct wire_hello *hello)
 {
@@ -606,6 +617,7 @@ int runner_worker_builders(struct runner *r, int builders)
 		spare(w, cpus, n);
 	w->of_builders = w->hello;
 	w->of_builders.libraries[0] = 0;
+	worker_compiles_for(w->hello.device, w->of_builders.device);
 	return builders_open(&w->hire, &w->of_builders, r->builders, bound ? cpus : NULL, r->clock,
 			     &w->builders);
 }
@@ -613,8 +625,10 @@ int runner_worker_builders(struct runner *r, int builders)
 void worker_emitter(const char *device, const struct target *t, char out[32])
 {
 	struct runner *r;
+	char name[DEV_NAME_MAX];
 	out[0] = 0;
-	if (runner_worker(NULL, device, t, 1, &r) < 0)
+	worker_compiles_for(device, name);
+	if (runner_worker(NULL, name, t, 1, &r) < 0)
 		return;
 	snprintf(out, 32, "%s", r->emitter);
 	r->ops->close(r);

@@ -8,6 +8,7 @@
 
 #include "platform/base/buf.h"
 #include "platform/base/hash.h"
+#include "platform/run/dev.h"
 #include "platform/run/runner.h"
 #include <stdbool.h>
 
@@ -15,8 +16,8 @@
  * worker serves it; tests use it with the simulator. If `isolate`, the first run of each candidate is in a
  * child process, so that a crash or hang is data; timed runs are in this process. A device with memory of its
  * own (its `number` is opened) has one thread, and all its runs are in this process. When it is lost, calls
- * give E_CHILD: the runner is of no use any more. */
-struct dev;
+ * give E_CHILD: the runner is of no use any more. number < 0: no such device is opened, and the runner only
+ * emits. */
 struct emit;
 int runner_local(const struct dev *device, int number, const struct emit *emitter, const struct target *t,
 		 int threads, bool isolate, struct runner **out) MUST_CHECK;
@@ -27,6 +28,10 @@ void local_cage(struct runner *r, bool (*cage)(const void *ctx), const void *ctx
  * error can report: the kernel hangs (MEAS_TIMEOUT), or the driver crashes in it (MEAS_CRASH). `at` is its
  * index in the handles. Called in a signal handler. r: of runner_local; one per process. */
 void local_last_words(struct runner *r, void (*say)(int at, enum meas_status how));
+/* The name of a device for a worker that only compiles for it: of a sole one (platform/run/device_name.h) its
+ * kind, "cuda". Such a worker opens no device, is confined, and answers runner_worker_emit alone; else
+ * E_USAGE. */
+void worker_compiles_for(const char *device, char out[DEV_NAME_MAX]);
 /* A runner over a hone-worker: the program `path`, or (NULL) the worker that agent/worker/hire.h finds. It
  * starts a new worker when one dies. */
 int runner_worker(const char *path, const char *device, const struct target *t, int threads,

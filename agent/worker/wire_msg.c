@@ -106,6 +106,7 @@ void wire_put_meas(struct buf *b, const struct meas *m)
 	buf_u32(b, (uint32_t)m->mhz_after);
 	buf_u32(b, (uint32_t)m->mc_before);
 	buf_u32(b, (uint32_t)m->mc_after);
+	buf_u32(b, (uint32_t)m->throttled);
 	buf_u32(b, (uint32_t)m->threads);
 }
 
@@ -124,6 +125,7 @@ void wire_get_meas(struct cur *c, struct meas *m)
 	m->mhz_after = (int32_t)cur_u32(c);
 	m->mc_before = (int32_t)cur_u32(c);
 	m->mc_after = (int32_t)cur_u32(c);
+	m->throttled = cur_u32(c) != 0;
 	m->threads = (int32_t)cur_u32(c);
 	const int64_t ns[] = {m->min_ns, m->median_ns, m->spread_ns, m->build_ns, m->check_ns};
 	for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)

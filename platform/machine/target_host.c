@@ -16,7 +16,6 @@
 #endif
 
 #define SOC_REVISION "/sys/devices/soc0/revision"
-#define POWER_MODE "/var/lib/nvpmodel/status" /* "pmode:0002 fmode:fanNull" */
 
 /* The tables hold their words, because pointers to these need relocations, which take more room.
  * level: the ISA level that needs it; 0: none does. least: the level that it needs. */
@@ -155,7 +154,7 @@ static long info_number(const char *info, const char *key)
 /* Reads once: that gives the first block, and the kernel need not render hundreds of cores. */
 static size_t read_some(const char *path, char *out, size_t room)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO has nothing */
 	ssize_t n = fd < 0 ? 0 : read(fd, out, room - 1);
 	if (fd >= 0)
 		close(fd);

@@ -28,6 +28,7 @@ void isa_features(const struct isa *i, struct target *t); /* the features that t
 int isa_of_flags(const char *flags, enum isa_family family, struct target *t) MUST_CHECK;
 /* Sets the revision: the file's, or the processor's stepping if the file is empty or absent. */
 void isa_revision(const char *soc_path, const char *stepping, struct target *t);
+#define POWER_MODE "/var/lib/nvpmodel/status" /* of a Jetson: "pmode:0002 fmode:fanNull" */
 /* Sets the power mode to the first word of the file; without the file the board has one mode. */
 void isa_power_mode(const char *status_path, struct target *t);
 /* LLVM's name of the core with this main ID register of Arm; NULL: it has none. *rank: as isa_core_rank. */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of errors, and what the device's limits mean for kernels. */
 #include "platform/run/cuda_api.h"
+#include "platform/machine/target_isa.h"
 #include "platform/run/driver_text.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LOST = 1, KERNEL = 2 }; /* the context is broken for good; the kernel cannot be built or launched */
@@ -199,6 +202,15 @@ static int64_t within(int64_t v, int64_t least, int64_t most)
  * blocks share, and lines of 128 bytes are loaded by sectors of 32. */
 enum { LANES = 4, REGISTERS = 240 };
 
+/* The board's power mode is the device's, too. */
+static void board_mode(struct target *t)
+{
+	char path[PATH_MAX];
+	const char *root = getenv("HONE_SYSROOT");
+	if (snprintf(path, sizeof path, "%s" POWER_MODE, root ? root : "") < (int)sizeof path)
+		isa_power_mode(path, t);
+}
+
 void cuda_target(const struct cuda_info *i, struct target *t)
 {
 	int ptx = ptx_version(i->driver);
@@ -211,9 +223,7 @@ void cuda_target(const struct cuda_info *i, struct target *t)
 			     .line_bytes = 128,
 			     .cores = (int)within(i->units, 1, 4096),
 			     .group = most_group(i)};
-	struct target host;
-	if (target_host(&host) >= 0) /* the board's power mode is the device's, too */
-		snprintf(t->mode, sizeof t->mode, "%s", host.mode);
+	board_mode(t);
 	snprintf(t->cpu, sizeof t->cpu, "sm_%d", processor(i, ptx));
 	snprintf(t->features, sizeof t->features, "+ptx%d", ptx);
 	driver_text_word(t->soc, sizeof t->soc, i->name[0] ? i->name : "CUDA");

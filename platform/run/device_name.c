@@ -32,6 +32,11 @@ bool device_is_named(const char *name)
 	return false;
 }
 
+bool device_is_sole(const char *name)
+{
+	return !strncmp(name, "cuda:", 5) && device_is_named(name);
+}
+
 bool device_is_processor(const char *name)
 {
 	return !strcmp(name, "cpu") || topo_is_name(topo_cluster_of(name));

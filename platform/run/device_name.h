@@ -15,6 +15,9 @@ extern const char *const device_kinds[];
 size_t device_name_read(const char *name, int *number);
 /* Whether it is KIND:N with one of device_kinds. The device need not be there. */
 bool device_is_named(const char *name);
+/* Whether it names a device ("cuda:0") whose contexts take 100 to 300 MB each: of all processes of a box one
+ * at a time has one (but for agent/worker/runner_apart.h). */
+bool device_is_sole(const char *name);
 /* Whether it is "cpu", or "cpu:NAME" with what may be a cluster's name. The cluster need not be there. */
 bool device_is_processor(const char *name);
 

@@ -58,9 +58,32 @@ static void find_rail(struct jetson *j, const char *root)
 		}
 }
 
+/* A driver for Tegra alone makes these. */
+static const char *const loads[] = {"/sys/devices/gpu.0/load", "/sys/devices/platform/gpu.0/load"};
+
+static int open_load(const char *root)
+{
+	int fd = -1;
+	for (int i = 0; i < 2 && fd < 0; i++)
+		fd = sysfile_open(root, loads[i]);
+	return fd;
+}
+
+bool jetson_is(const char *root)
+{
+	char names[512];
+	int fd = sysfile_open(root, "/proc/device-tree/compatible");
+	int n = fd < 0 ? -1 : sysfile_read(fd, names, sizeof names);
+	bool is = n > 0 && memmem(names, (size_t)n, "nvidia,tegra", strlen("nvidia,tegra"));
+	if (fd < 0)
+		fd = open_load(root), is = fd >= 0;
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
 int jetson_open(const char *root, struct jetson **out)
 {
-	static const char *const loads[] = {"/sys/devices/gpu.0/load", "/sys/devices/platform/gpu.0/load"};
 	struct jetson *j = calloc(1, sizeof *j);
 	if (!j)
 		return fail(E_NOMEM, "no memory for the state of a GPU");
@@ -69,11 +92,10 @@ int jetson_open(const char *root, struct jetson **out)
 		free(j);
 		return rc;
 	}
-	j->load = j->mv = j->ma = -1;
+	j->mv = j->ma = -1;
 	j->temp = find_zone(root);
 	find_rail(j, root);
-	for (int i = 0; i < 2 && j->load < 0; i++)
-		j->load = sysfile_open(root, loads[i]);
+	j->load = open_load(root);
 	*out = j;
 	return E_OK;
 }

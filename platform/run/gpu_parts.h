@@ -11,6 +11,9 @@ void nvml_read(const struct nvml *n, struct gpu_state *out); /* numbers as the l
 void nvml_close(struct nvml *n);
 
 struct jetson;
+/* Whether the board has NVIDIA's Tegra, by its device tree or, where a container hides that, the GPU's files.
+ */
+bool jetson_is(const char *root);
 int jetson_open(const char *root, struct jetson **out) MUST_CHECK;
 void jetson_read(struct jetson *j, struct gpu_state *out);
 void jetson_close(struct jetson *j);

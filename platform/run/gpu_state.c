@@ -45,8 +45,9 @@ static void destroy(struct gpu_watch *w)
 
 static int source_open(struct gpu_watch *w)
 {
-	return w->shares ? jetson_open(w->root, &w->jetson)
-			 : nvml_open(*w->library ? w->library : NULL, w->uuid, &w->nvml);
+	return w->shares && jetson_is(w->root)
+		   ? jetson_open(w->root, &w->jetson)
+		   : nvml_open(*w->library ? w->library : NULL, w->uuid, &w->nvml);
 }
 
 static void source_read(struct gpu_watch *w, struct gpu_state *out)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the state of a GPU of NVIDIA: clocks, temperature, power, load, and the reasons of a lower clock.
- * Sources: of a GPU with memory of its own NVIDIA's management library (libnvidia-ml.so.1, "NVML"), opened at
- * run time; of one that shares the processor's (Jetson) the kernel's files below a root: devfreq, thermal
- * zones, INA3221 power monitors, /sys/devices/gpu.0/load, and the throttling that platform/machine/vitals.h
- * knows. Neither is trusted: numbers that no GPU has count as not told, and a source that does not answer in
- * time is not asked again. A thread of its own asks, so that no caller hangs. */
+ * Sources: NVIDIA's management library (libnvidia-ml.so.1, "NVML"), opened at run time; of the GPU of a
+ * Jetson, which shares the processor's memory and which NVML does not know, the kernel's files below a root:
+ * devfreq, thermal zones, INA3221 power monitors, /sys/devices/gpu.0/load, and the throttling that
+ * platform/machine/vitals.h knows. Neither is trusted: numbers that no GPU has count as not told, and a
+ * source that does not answer in time is not asked again. A thread of its own asks, so that no caller hangs.
+ */
 #ifndef PLATFORM_GPU_STATE_H
 #define PLATFORM_GPU_STATE_H
 

@@ -21,6 +21,13 @@
 #include "platform/base/meas.h"
 #include "platform/machine/target.h"
 
+/* Handles for drop(). */
+enum {
+	DROP_ALL = -1,    /* all, and all builds ahead */
+	DROP_DEVICE = -2, /* the same, and the device: a worker that has a sole one
+			     (platform/run/device_name.h) ends, and the next call starts another */
+};
+
 struct runner {
 	const struct runner_ops *ops;
 	struct clock *clock;         /* the clock of measurements and deadlines */
@@ -66,7 +73,7 @@ struct runner_ops {
 		    int64_t deadline_ns, struct meas *m);
 	/* Copies the code (kernels/loops/code.h bytes) of a handle into the arena. */
 	int (*code)(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out);
-	void (*drop)(struct runner *r, int handle, int64_t deadline_ns); /* -1: all, and all builds ahead */
+	void (*drop)(struct runner *r, int handle, int64_t deadline_ns); /* a handle, DROP_ALL, DROP_DEVICE */
 	void (*close)(struct runner *r);                                 /* stops the worker; frees r */
 };
 

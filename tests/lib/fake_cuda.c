@@ -23,6 +23,10 @@
  * 32 threads in a block. "busy-threads": another thread does what breaks a capture of all threads' calls.
  * "forge": it writes into the process's pipe to its parent, in the form that tools/hone/drivers.c expects,
  * and does not return.
+ *
+ * FAKE_CUDA_CONTEXTS names a file (tests/lib/fake_cuda.h) for the most contexts that a device had at a time
+ * in all processes. A process that has one holds a lock on a byte of it, which the kernel takes back when the
+ * process ends.
  */
 #include "tests/lib/fake_cuda_parts.h"
 
@@ -307,6 +311,48 @@ int cuDeviceGetAttribute(int *out, int what, int device)
 
 /* ---- contexts and streams ---- */
 
+static int contexts_file = -1;
+
+static struct flock place_of(int device, int64_t at, int64_t n, int type)
+{
+	return (struct flock){.l_type = (short)type,
+			      .l_whence = SEEK_SET,
+			      .l_start = ((off_t)(device + 1) << 32) + at,
+			      .l_len = n};
+}
+
+/* This process has a context of the device now. Its locks do not stop a lock of its own from being found. */
+static void count_context(int device)
+{
+	const char *path = getenv("FAKE_CUDA_CONTEXTS");
+	struct flock l = place_of(device, getpid(), 1, F_WRLCK);
+	char most = 0, n = 1;
+	if (!path || retained[device] != 1)
+		return;
+	if (contexts_file < 0)
+		contexts_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	(void)fcntl(contexts_file, F_SETLKW, &l);
+	for (int64_t at = 0;; at = l.l_start + l.l_len - ((int64_t)(device + 1) << 32), n++) {
+		l = place_of(device, at, (int64_t)UINT32_MAX - at, F_WRLCK);
+		if (fcntl(contexts_file, F_GETLK, &l) < 0 || l.l_type == F_UNLCK)
+			break;
+	}
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+	(void)fcntl(contexts_file, F_SETLKW, &whole);
+	(void)!pread(contexts_file, &most, 1, 0);
+	if (n > most)
+		(void)!pwrite(contexts_file, &n, 1, 0);
+	whole.l_type = F_UNLCK;
+	(void)fcntl(contexts_file, F_SETLK, &whole);
+}
+
+static void uncount_context(int device)
+{
+	struct flock l = place_of(device, getpid(), 1, F_UNLCK);
+	if (contexts_file >= 0 && !retained[device])
+		(void)fcntl(contexts_file, F_SETLK, &l);
+}
+
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
 	BEGIN(STARTED);
@@ -317,6 +363,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 	if (sticky || gone[device])
 		return end(sticky ? sticky : gone[device]);
 	retained[device]++;
+	count_context(device);
 	*context = made(__func__, &contexts[device]);
 	return end(CUDA_SUCCESS);
 }
@@ -324,8 +371,11 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 int cuDevicePrimaryCtxRelease(int device)
 {
 	BEGIN(STARTED);
-	return end(device >= 0 && device < DEVICES && retained[device]-- > 0 ? CUDA_SUCCESS
-									     : CUDA_ERROR_INVALID_CONTEXT);
+	if (device < 0 || device >= DEVICES || retained[device] < 1)
+		return end(CUDA_ERROR_INVALID_CONTEXT);
+	retained[device]--;
+	uncount_context(device);
+	return end(CUDA_SUCCESS);
 }
 
 int cuCtxPushCurrent_v2(void *context)

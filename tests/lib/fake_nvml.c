@@ -2,7 +2,10 @@
 /* A management library of NVIDIA's that knows the GPUs of the CUDA driver that lies (tests/lib/fake_cuda.c):
  * a shared library in the place of libnvidia-ml.so.1. FAKE_NVML names its lies, with ";" between them: "hang
  * CALL", "CALL=CODE"; "garbage": every number is 4294967295 and all reasons hold the clock down; "slowed N":
- * these do; "flips N": they do in every other of the first N answers. */
+ * these do; "flips N": they do in every other of the first N answers.
+ *
+ * It also exports what changes clocks, power limits and modes. Each such call adds its name to the file that
+ * FAKE_NVML_SET names. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,3 +109,42 @@ CALL(nvmlDeviceGetCurrentClocksThrottleReasons, (void *device, unsigned long lon
 								    : 1ULL;
 	return begin(__func__);
 }
+
+/* ---- what hone must never call; the arguments do not matter ---- */
+
+static int set(const char *call)
+{
+	const char *path = getenv("FAKE_NVML_SET");
+	FILE *f = path ? fopen(path, "a") : NULL;
+	if (f) {
+		fprintf(f, "%s\n", call);
+		fclose(f);
+	}
+	return 0;
+}
+
+#define SETTERS(X)                                                                                           \
+	X(nvmlDeviceSetApplicationsClocks)                                                                   \
+	X(nvmlDeviceResetApplicationsClocks)                                                                 \
+	X(nvmlDeviceSetGpuLockedClocks)                                                                      \
+	X(nvmlDeviceResetGpuLockedClocks)                                                                    \
+	X(nvmlDeviceSetMemoryLockedClocks)                                                                   \
+	X(nvmlDeviceResetMemoryLockedClocks)                                                                 \
+	X(nvmlDeviceSetPowerManagementLimit)                                                                 \
+	X(nvmlDeviceSetPowerManagementLimit_v2)                                                              \
+	X(nvmlDeviceSetPersistenceMode)                                                                      \
+	X(nvmlDeviceSetComputeMode)                                                                          \
+	X(nvmlDeviceSetAutoBoostedClocksEnabled)                                                             \
+	X(nvmlDeviceSetDefaultAutoBoostedClocksEnabled)                                                      \
+	X(nvmlDeviceSetAPIRestriction)                                                                       \
+	X(nvmlDeviceSetGpuOperationMode)                                                                     \
+	X(nvmlDeviceSetFanSpeed_v2)                                                                          \
+	X(nvmlDeviceSetMemClkVfOffset)                                                                       \
+	X(nvmlDeviceSetGpcClkVfOffset)                                                                       \
+	X(nvmlDeviceSetClockOffsets)
+#define SETTER(name)                                                                                         \
+	CALL(name, (void))                                                                                   \
+	{                                                                                                    \
+		return set(__func__);                                                                        \
+	}
+SETTERS(SETTER)

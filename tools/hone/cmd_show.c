@@ -155,6 +155,8 @@ static int show_rec(void *ctx, const struct rec *r)
 	/* Records of a device with a driver are judged where that is open. */
 	bool judged = r->kind != REC_HINT && !strcmp(r->device, target_device(&s->target));
 	enum stale stale = judged ? stale_rec(s->cache, r, &s->target, s->emitter) : STALE_NOT;
+	if (!judged && r->origin == ORIGIN_THROTTLED)
+		stale = STALE_THROTTLED;
 	s->stale += stale != STALE_NOT;
 	if (s->records)
 		return json_array_append_new(s->records, rec_json(r, &k, stale)) < 0

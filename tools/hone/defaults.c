@@ -7,6 +7,7 @@
 #include "tools/hone/ready.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct defaults {
 	const struct target *target;
@@ -18,12 +19,36 @@ struct defaults {
 	struct kernel_source kept; /* kernels of the cache */
 	struct runner *worker;     /* started for the first task that is not in the cache */
 	bool no_worker;
+	bool compiles; /* it opens no device: this process has the only context, in which the plan checks */
 	char why[512]; /* of the first kernel that could not be made */
 };
 
+/* Builds a candidate. E_INFEASIBLE, without a text: the candidate fails; *m says how. */
+static int build(struct defaults *d, const char *text, const char *cand, struct arena *a, struct blob *out,
+		 struct meas *m)
+{
+	struct runner *w = d->worker;
+	int handle = -1;
+	if (d->compiles) {
+		struct buf code = {0};
+		struct key object;
+		int rc = runner_worker_emit(w, text, cand, INT64_MAX, &object, &code, m);
+		if (rc >= 0)
+			*out = (struct blob){.p = arena_memdup(a, buf_str(&code), code.n), .n = code.n};
+		buf_free(&code);
+		return rc < 0 ? rc : out->n ? E_OK : E_INFEASIBLE;
+	}
+	int rc = w->ops->build(w, text, cand, INT64_MAX, &handle, m);
+	if (rc < 0 || handle < 0)
+		return rc < 0 ? rc : E_INFEASIBLE;
+	rc = w->ops->code(w, handle, INT64_MAX, a, out);
+	w->ops->drop(w, handle, INT64_MAX);
+	return rc;
+}
+
 /* A schedule that spills registers is skipped for the next rule; a fallback kernel would be the slowest. */
-static int build_default(struct defaults *d, const struct task *t, const char *text, int *handle,
-			 struct meas *m)
+static int build_default(struct defaults *d, const struct task *t, const char *text, struct arena *a,
+			 struct blob *out, struct meas *m)
 {
 	char cand[CAND_MAX];
 	struct arena scratch = {0};
@@ -32,48 +57,45 @@ static int build_default(struct defaults *d, const struct task *t, const char *t
 	int rc = space_make(&scratch, t, d->target, &want, &s);
 	if (rc >= 0) {
 		space_default(s, cand);
-		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, handle, m);
+		rc = build(d, text, cand, a, out, m);
+		for (int rule = 0; rc == E_INFEASIBLE && space_portfolio(s, &rule, cand) >= 0;)
+			rc = build(d, text, cand, a, out, m);
+		if (rc == E_INFEASIBLE)
+			rc = fail(E_INFEASIBLE, "the default schedule: %s", meas_status_name(m->status));
 	}
-	for (int rule = 0; rc >= 0 && *handle < 0 && space_portfolio(s, &rule, cand) >= 0;)
-		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, handle, m);
 	arena_free(&scratch);
 	return rc;
 }
 
 /* Compiles the schedule of a record that has no code: the code was removed, or the record was imported, and
  * import takes no code. */
-static int build_known(struct defaults *d, const char *text, int *handle, struct meas *m, bool *at_default)
+static int build_known(struct defaults *d, const char *text, struct arena *a, struct blob *out,
+		       struct meas *m, bool *at_default)
 {
 	struct rec r;
-	struct arena a = {0};
+	struct arena scratch = {0};
 	const struct lookup want = {target_key(d->target), d->target, d->threads, d->level,
 				    REC_OWN}; /* this worker opens no libraries */
 	int rc = d->cache && d->kind == REC_BEST
-		     ? lookup_find(d->cache, &want, hash_text(text), NULL, &a, &r, NULL)
+		     ? lookup_find(d->cache, &want, hash_text(text), NULL, &scratch, &r, NULL)
 		     : E_NOTFOUND;
 	*at_default = rc >= 0 && lookup_at_default(d->cache, &want, &r);
 	if (rc >= 0)
-		rc = d->worker->ops->build(d->worker, text, r.cand, INT64_MAX, handle, m);
-	arena_free(&a);
-	return rc >= 0 && *handle >= 0 ? (int)r.kind : E_NOTFOUND;
+		rc = build(d, text, r.cand, a, out, m);
+	arena_free(&scratch);
+	return rc >= 0 ? (int)r.kind : E_NOTFOUND;
 }
 
 static int make(struct defaults *d, const struct task *t, const char *text, struct arena *a, struct code *out,
 		enum kernel_origin *origin)
 {
 	struct meas m = {0};
-	struct blob bytes;
+	struct blob bytes = {0};
 	bool at_default;
-	int handle = -1, rc = build_known(d, text, &handle, &m, &at_default);
+	int rc = build_known(d, text, a, &bytes, &m, &at_default);
 	*origin = rc > (int)REC_DEFAULT ? FROM_CACHE : FROM_DEFAULT;
 	if (rc < 0)
-		rc = build_default(d, t, text, &handle, &m);
-	if (rc >= 0 && handle < 0)
-		rc = fail(E_INFEASIBLE, "the default schedule: %s", meas_status_name(m.status));
-	if (rc >= 0)
-		rc = d->worker->ops->code(d->worker, handle, INT64_MAX, a, &bytes);
-	if (handle >= 0)
-		d->worker->ops->drop(d->worker, handle, INT64_MAX);
+		rc = build_default(d, t, text, a, &bytes, &m);
 	if (rc >= 0)
 		rc = code_parse(bytes.p, bytes.n, a, out);
 	out->at_default = rc >= 0 && at_default;
@@ -87,8 +109,10 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	if (d->kept.find && d->kept.find(d->kept.ctx, t, text, a, out, origin) >= 0)
 		return 0;
 	if (!d->worker && !d->no_worker) {
-		d->no_worker =
-		    runner_worker(NULL, d->device ? d->device : "cpu", d->target, d->threads, &d->worker) < 0;
+		char device[DEV_NAME_MAX];
+		worker_compiles_for(d->device ? d->device : "cpu", device);
+		d->compiles = d->device && strcmp(device, d->device) != 0;
+		d->no_worker = runner_worker(NULL, device, d->target, d->threads, &d->worker) < 0;
 		if (d->no_worker)
 			log_info("hone: warning: cannot build default kernels: %s", err_text());
 	}

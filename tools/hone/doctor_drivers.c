@@ -35,7 +35,7 @@ static void node_remedy(const struct stat *st, char *out, size_t n)
 	if (g)
 		snprintf(out, n,
 			 "sudo usermod -aG %.32s $USER, then log in again; for honed: configs/examples/"
-			 "opencl.conf",
+			 "devices.conf",
 			 g->gr_name);
 	else
 		snprintf(out, n,

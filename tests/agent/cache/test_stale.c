@@ -109,6 +109,22 @@ TEST(another_clock)
 	close_cache();
 }
 
+TEST(throttled)
+{
+	open_cache();
+	struct rec r = make_rec(REC_BEST, "tile=x:8"), back;
+	struct arena a = {0};
+	put_code(&r, emitter, "x");
+	for (int i = 0; i < 2; i++) {
+		r.origin = i ? ORIGIN_THROTTLED : ORIGIN_SEARCH;
+		CHECK_OK(cache_put_rec(cache, &r));
+		CHECK_OK(cache_get_rec(cache, rec_key(&r), &a, &back));
+		check(&back, i ? STALE_THROTTLED : STALE_NOT);
+	}
+	arena_free(&a);
+	close_cache();
+}
+
 TEST(many_boxes_ago)
 {
 	open_cache();

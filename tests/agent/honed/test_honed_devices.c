@@ -61,6 +61,23 @@ TEST(each_device_has_its_places)
 	}
 }
 
+/* A CUDA device has one job, and so one context, however many are configured; two devices have one each. */
+TEST(a_cuda_device_has_one_job)
+{
+	for (int mode = 0; mode < 2; mode++)
+		for (int both = 0; both < 3; both++) {
+			static const char *const second[] = {"cuda:0", "cuda:1", "opencl:0"};
+			struct board *b = two_models(mode ? HONED_BOX : HONED_RESIDENT,
+						     both < 2 ? "cuda:0" : "opencl:0", second[both]);
+			b->conf.boot_jobs = b->conf.jobs = 2;
+			board_start(b);
+			board_run(b, 15 * NS_PER_S);
+			CHECK(board_says(b, "start 1 a"));
+			CHECK(!board_says(b, "start 2 b") == !both);
+			board_free(b);
+		}
+}
+
 /* Memory that has room for one job is a limit for all devices together. */
 TEST(memory_limits_the_jobs_of_all_devices)
 {
@@ -102,7 +119,7 @@ TEST(leases_of_two_devices)
 	    {"opencl:0", NULL, {{1, 1, 0}, {1, 1, 0}, {1, 0, 0}}},
 	    {"opencl:0", "cuda:0", {{1, 1, 1}, {1, 1, 0}, {1, 0, 0}}},
 	    {"cuda:0", "cuda:1", {{1, 1, 1}, {1, 1, 0}, {1, 0, 0}}},
-	    {"cuda:1", "cuda:1", {{1, 0, 0}, {0, 0, 0}, {0, 0, 0}}},
+	    {"opencl:1", "opencl:1", {{1, 0, 0}, {0, 0, 0}, {0, 0, 0}}},
 	    {"opencl:0", "opencl:0", {{1, 0, 0}, {0, 0, 0}, {0, 0, 0}}},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -5,6 +5,7 @@
 #include "platform/base/rng.h"
 #include "platform/run/dev.h"
 #include "tests/lib/fake_cuda.h"
+#include "tests/lib/sysroot.h"
 #include "tests/lib/test.h"
 
 #include <dlfcn.h>
@@ -30,6 +31,48 @@ static const struct dev *cuda(void)
 	CHECK(d && d->own);
 	CHECK(dlopen(fake_cuda(), RTLD_NOW)); /* the device finds it by its name */
 	return d;
+}
+
+/* Results belong to the power mode that the board was in. A file that is none, or cannot be read, is data. */
+TEST(power_mode_is_in_the_key)
+{
+	static const struct {
+		const char *text, *mode;
+	} cases[] = {{"pmode:0000 fmode:quiet\n", "pmode:0000"},
+		     {"pmode:0002 fmode:quiet\n", "pmode:0002"},
+		     {"\x01\xff\n", ""},
+		     {"", ""},
+		     {"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "xxxxxxxxxxxxxxxxxxxxxxx"}};
+	const char *path = "/var/lib/nvpmodel/status";
+	struct sysroot b;
+	struct key key[8];
+	cuda_lie("integrated");
+	const struct dev *d = cuda();
+	sysroot_begin(&b);
+	setenv("HONE_SYSROOT", b.root, 1);
+	for (int i = 0; i < 8; i++) { /* then no file, a folder, and a FIFO that nobody writes */
+		struct dev_unit *u;
+		struct target t;
+		sysroot_gone(&b, path);
+		if (i < 5)
+			sysroot_set(&b, path, "%s", cases[i].text);
+		if (i == 6)
+			CHECK(mkdir(sysroot_path(&b, path), 0755) == 0);
+		if (i == 7)
+			CHECK(rmdir(sysroot_path(&b, path)) == 0 &&
+			      mkfifo(sysroot_path(&b, path), 0644) == 0);
+		REQUIRE_OK(d->own->open(0, &u));
+		d->own->target(u, &t);
+		d->own->close(u);
+		CHECK(!strcmp(t.mode, i < 5 ? cases[i].mode : ""));
+		CHECK_OK(target_check(&t));
+		key[i] = target_key(&t);
+	}
+	CHECK(!key_equal(key[0], key[1]) && !key_equal(key[0], key[5]) && !key_equal(key[1], key[5]));
+	CHECK(key_equal(key[2], key[5]) && key_equal(key[6], key[5]) && key_equal(key[7], key[5]));
+	unsetenv("HONE_SYSROOT");
+	sysroot_end(&b);
+	cuda_lie("");
 }
 
 TEST(names_of_devices)

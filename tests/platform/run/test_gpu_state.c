@@ -118,6 +118,42 @@ static bool says(const char *text, const char *words)
 	return text && strstr(text, words);
 }
 
+#define COMPATIBLE "/proc/device-tree/compatible"
+
+/* NVML tells the state of any other GPU that shares the processor's memory. */
+TEST(only_a_jetson_is_read_as_one)
+{
+	static const struct {
+		const char *compatible, *load;
+		bool is;
+	} cases[] = {{"nvidia,tegra234", NULL, true},
+		     {NULL, "375\n", true}, /* in a container */
+		     {NULL, NULL, false},
+		     {"", NULL, false},
+		     {"nvidia,gb10", NULL, false},
+		     {"rockchip,rk3588", "375\n", false}};
+	setenv("FAKE_NVML", "", 1);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct sysroot b;
+		struct gpu_watch *w;
+		struct gpu_state s;
+		sysroot_begin(&b);
+		sysroot_fill(&b, jetson);
+		sysroot_gone(&b, "/sys/devices/gpu.0/load");
+		if (cases[i].load)
+			sysroot_set(&b, "/sys/devices/gpu.0/load", "%s", cases[i].load);
+		if (cases[i].compatible && !cases[i].is)
+			sysroot_set(&b, COMPATIBLE, "%s", cases[i].compatible);
+		else if (cases[i].compatible)
+			sysroot_set(&b, COMPATIBLE, "nvidia,p3737%cnvidia,tegra234", 0);
+		REQUIRE_OK(gpu_watch_open(uuid, true, b.root, fake_nvml(), &w));
+		gpu_watch_read(w, &s);
+		CHECK(s.clock_mhz == (cases[i].is ? 624 : 1230));
+		gpu_watch_close(w);
+		sysroot_end(&b);
+	}
+}
+
 TEST(files_of_a_jetson)
 {
 	struct sysroot b;
@@ -139,6 +175,7 @@ TEST(files_of_a_jetson)
 	gpu_watch_close(w);
 	sysroot_end(&b);
 	sysroot_begin(&b); /* a board that tells nothing */
+	sysroot_set(&b, COMPATIBLE, "nvidia,p2972-0000%cnvidia,tegra194", 0);
 	REQUIRE_OK(gpu_watch_open("", true, b.root, NULL, &w));
 	gpu_watch_read(w, &s);
 	gpu_state_text(&s, text, sizeof text);
@@ -171,6 +208,7 @@ TEST(files_that_lie)
 		char text[200];
 		sysroot_begin(&b);
 		sysroot_fill(&b, jetson);
+		sysroot_set(&b, COMPATIBLE, "nvidia,tegra234");
 		for (int f = 0; f < FILES; f++) {
 			unsigned how = rng_below(&r, 4);
 			if (how == 0)
