@@ -580,6 +580,28 @@ TEST(hone_fleet_has_the_same_words)
 	CHECK_SAYS(cli_err, "did you mean --expires?");
 	CHECK(fleet("--bash-completion") == 0);
 	CHECK_SAYS(cli_out, "_hone_fleet() {");
+	if (system("command -v bash >/dev/null") != 0)
+		return;
+	static const char *const cases[][2] = {{"ro", "root"},
+					       {"root ", "key next sign check add"},
+					       {"root c", "check"},
+					       {"root check fo", "folder.key"},
+					       {"root sign x --sign fo", "folder.key"},
+					       {"root --keys pl", "place"}};
+	REQUIRE_OK(file_mkdirs(in_dir("completes/place"), 0755));
+	REQUIRE_OK(file_write(in_dir("completes/folder.key"), "", 0));
+	REQUIRE_OK(file_write(in_dir("completes/by"), cli_out, strlen(cli_out)));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char cmd[1024];
+		bool none = file_ends_with(cases[i][0], " ");
+		snprintf(
+		    cmd, sizeof cmd,
+		    "cd %s && bash -c '. ./by; COMP_WORDS=(hone-fleet %s%s); "
+		    "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _hone_fleet; [ \"${COMPREPLY[*]}\" = \"%s\" ] "
+		    "|| { echo \"%s: ${COMPREPLY[*]}\"; false; }'",
+		    in_dir("completes"), cases[i][0], none ? "\"\"" : "", cases[i][1], cases[i][0]);
+		CHECK(system(cmd) == 0);
+	}
 }
 
 TEST(hone_fleet_makes_no_database_to_read_it)
