@@ -100,7 +100,7 @@ TEST(boxes_that_end_early)
 	}
 	CHECK(trials[0] > 0);
 	CHECK_RUN(0, "tune %s --budget 30s --threads 1 --fresh --json --cache %s", model, cache);
-	CHECK(out_number("earlier_trials") == trials[0] + trials[1] && out_number("known") == 0);
+	CHECK(out_number("earlier_trials") == trials[0] + trials[1] && out_number("known_candidates") == 0);
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 30s --threads 1 --json --cache %s", model, cache);
 	json_t *j = parse_out();
 	CHECK(json_is_null(json_object_get(j, "early")));
