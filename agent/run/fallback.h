@@ -13,9 +13,9 @@
 
 /* Makes the archive of one ISA baseline: sample tasks -> generic -> default schedule -> code. Called by the
  * worker. Kernels that cannot be made are left out. few: only windows over
- * images, and residual sums run as a map of their own; on targets with 32 vector registers, whose kernels are
- * longer, so do the clamp to 6, and all that follows a product but its bias. Half the bytes. Returns their
- * number. */
+ * images, no LRN of images with halos, and residual sums run as a map of their own; on targets with 32 vector
+ * registers, whose kernels are longer, so do the clamp to 6, and all that follows a product but its bias.
+ * Half the bytes. Returns their number. */
 int fallback_make(const char *isa, const struct emit *e, bool few, const char *path) MUST_CHECK;
 /* A task as fallback kernels know it: its reduction, weights blocked by output channel, with the whole
  * epilogue or with nothing but a bias; and a map over the output, in place, that does the rest. of[i]: the

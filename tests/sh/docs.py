@@ -11,7 +11,7 @@ Each fenced block says how it is run, by the words after its language:
 More words: `fails` (the command has to fail), `bg` (it goes on while the next blocks run), `needs=A,B` (skipped without these
 programs, files, files of the build, root, or modules as python:NAME). A page's blocks of one kind share a shell with `set -e`.
 `<!-- board: installed -->` in a page: its board has hone installed already; else it has only the tarballs and packages that the
-page names, in /root. Tarballs are of this machine, whatever board their name says, and a system's image is a small file
+page names, in /root. `<!-- user: installed -->`: `make install PREFIX=$HOME/.local` was run before the page. Tarballs are of this machine, whatever board their name says, and a system's image is a small file
 system. Boxes are shortened: `budget 20s` becomes 5 s. honed on the board does not wait for an idle machine.
 
 Besides: commands and options of hone that a page's text names in `...` exist, as do files below configs/; headings of trouble.md
@@ -219,8 +219,8 @@ class Board:
         subprocess.call(["rm", "-rf", "--one-file-system", self.top])
 
 
-def run(*argv):
-    r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def run(*argv, env=None):
+    r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
     if r.returncode:
         raise OSError("%s: %s" % (" ".join(argv), r.stdout.decode(errors="replace")[-300:]))
     return r.stdout.decode(errors="replace")
@@ -236,17 +236,19 @@ def write(path, text):
         f.write(text)
 
 
+VERSION = re.search(r"^VERSION *:= *(\S+)", read("Makefile"), re.M).group(1)
+
+
 def tarball(build, made=[]):
     """This machine's programs, packed as a board's. tarball.sh works in the build folder: links make one of its own."""
     if not made:
         board = {"x86_64": "x86", "aarch64": "generic-arm64"}.get(os.uname().machine, "generic-armhf")
-        version = re.search(r"^VERSION *:= *(\S+)", read("Makefile"), re.M).group(1)
         for f in os.listdir(build):
             if f not in ("tarball", "board") and not f.endswith(".tar.gz"):
                 os.symlink(build + "/" + f, SCRATCH + "/" + f)
         write(SCRATCH + "/board", "%s\n/\nbookworm\n" % os.uname().machine) # where copyright files of libraries are
-        run("sh", "tools/build/tarball.sh", SCRATCH, board, version, "libhone.so.1", "dynamic", *glob.glob(build + "/gen/*.fallback.zst"))
-        made.append("%s/hone-%s-%s-dynamic.tar.gz" % (SCRATCH, version, board))
+        run("sh", "tools/build/tarball.sh", SCRATCH, board, VERSION, "libhone.so.1", "dynamic", *glob.glob(build + "/gen/*.fallback.zst"))
+        made.append("%s/hone-%s-%s-dynamic.tar.gz" % (SCRATCH, VERSION, board))
     return made[0]
 
 
@@ -381,6 +383,10 @@ class Page:
             for v in ("HONE_WORKER", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "XDG_CACHE_HOME"):
                 env.pop(v, None)
             os.makedirs(self.home + "/.docs", exist_ok=True)
+            if kind == "user" and "<!-- user: installed -->" in self.text:
+                run("sh", "tools/build/install.sh", self.build, "", self.home + "/.local", VERSION, "libhone.so.1",
+                    *glob.glob(self.build + "/gen/*.fallback.zst"), env=dict(env, STRIP="strip"))
+                env["PATH"] = self.home + "/.local/bin:" + os.environ["PATH"]
             for w in glob.glob(self.build + "/*.whl"):
                 shutil.copy(w, self.home)
             for name in set(re.findall(r"hone-[0-9.]+-[a-z0-9-]+\.tar\.gz", self.text)):

@@ -45,7 +45,7 @@ if [ -z "$site" ] && command -v "$python" >/dev/null; then
 prefix, version = sys.argv[1].rstrip("/"), "%d.%d" % sys.version_info[:2]
 known = [d for d in site.getsitepackages() if d.startswith(prefix + "/lib")]
 print(known[0] if known else "%s/lib/python%s/site-packages" % (prefix, version))' "$prefix")
-	seen=$("$python" -I -c 'import site, sys; print("yes" if sys.argv[1] in site.getsitepackages() else "no")' "$site")
+	seen=$("$python" -I -c 'import site, sys; print("yes" if sys.argv[1] in site.getsitepackages() + [site.getusersitepackages()] else "no")' "$site")
 fi
 case $site in
 /*)

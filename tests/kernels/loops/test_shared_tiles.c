@@ -271,7 +271,9 @@ static void all_changes(const char *key, void (*make)(struct buf *b, struct rng 
 		draw(seed, key, make, &d);
 		for (int k = 0; d.has && k < 8; k++) {
 			int without = changed(&d, k, false), weak = changed(&d, k, true);
-			bool all = without == 1 || without == E_CORRUPT || (needless && without == E_OK);
+			/* Winograd's sums may lie where no thread reads the ring's last box any more. */
+			bool may = needless || strstr(d.cand, "winograd="),
+			     all = without == 1 || without == E_CORRUPT || (may && without == E_OK);
 			if (!all || (weak != 1 && weak != E_CORRUPT))
 				printf("seed %llu, meeting %d: %d %d\n%s\n%s", (unsigned long long)seed, k,
 				       without, weak, d.cand, buf_str(&d.text));
