@@ -287,7 +287,7 @@ TEST(a_strange_status_is_shown)
 		CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 		CHECK_SAYS(cli_out, "honed runs");
 		CHECK_RUN(0, "status --json --cache %s", in_dir("cache"));
-		json_decref(parse_out());
+		json_decref(json_loads(cli_out, 0, NULL)); /* of wrong types, as honed said it */
 		fake_hush(&f);
 		fake_remove(&f);
 	}
