@@ -80,6 +80,7 @@ own      = $(addprefix agent/cache/,$(less_cache) chosen) $(addprefix kernels/sp
 less_cache = cache cache_index cache_layer
 less_space = draft_items draft_lines draft_winograd sched_check space space_rate space_ring space_winograd winograd
 less_task  = task_groups
+less_onnx  = import_free import_input
 table_o  = $(patsubst %,$(B)/gen/%_table.o,$(1))
 TABLES   = $(call table_o,$(KINDS))
 link     = $(call say,LD)$(CC) $(LDFLAGS) $(if $(filter $(B)/static/%,$@),-static) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
@@ -198,6 +199,7 @@ $(less_cache:%=$(B)/lib/agent/cache/%.o): FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0
 $(less_task:%=$(B)/lib/kernels/task/%.o): FAST = -DTASK_INPUTS=0
 $(less_space:%=$(B)/lib/kernels/space/%.o): FAST = -DSCHED_THREADED=0
+$(less_onnx:%=$(B)/lib/kernels/onnx/%.o): FAST = -DIMPORT_FILES=0
 define small_object
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(if $(DEBUGGED),$(filter-out -O%,$(FAST)),$(FAST)) $(LEANER) -c -o $@ $<

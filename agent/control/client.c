@@ -31,7 +31,7 @@ static int wait_for(int fd, short what, int64_t deadline_ns)
 		return fail(E_STOPPED, "stopped by a signal");
 	if (n < 0)
 		return fail(E_IO, "poll: %s", strerror(errno));
-	return n ? 0 : fail(E_TIMEOUT, "honed does not answer in time; see systemctl status honed");
+	return n ? 0 : fail(E_TIMEOUT, "honed does not answer in time; see " HONED_SAYS);
 }
 
 static int connect_to(int fd, const struct sockaddr_un *at, int64_t deadline_ns)
@@ -39,7 +39,7 @@ static int connect_to(int fd, const struct sockaddr_un *at, int64_t deadline_ns)
 	while (connect(fd, (const struct sockaddr *)at, sizeof *at) < 0) {
 		int e = errno;
 		if (e == ENOENT || e == ECONNREFUSED || e == ENOTDIR)
-			return fail(E_NOTFOUND, "no honed listens on %s: systemctl start honed",
+			return fail(E_NOTFOUND, "no honed listens on %s; start it with " HONED_START,
 				    at->sun_path);
 		if (e == EACCES || e == EPERM)
 			return fail(E_IO, "%s: %s; be root, or join the group that owns it", at->sun_path,
@@ -111,7 +111,7 @@ static int next_line(struct client *c, int64_t deadline_ns, char **line)
 	*line = c->in;
 	/* A peer that sends without end must not exceed the deadline either. */
 	return clock_now(&clock_real) > deadline_ns
-		   ? fail(E_TIMEOUT, "honed sent no complete answer in time; see systemctl status honed")
+		   ? fail(E_TIMEOUT, "honed sent no complete answer in time; see " HONED_SAYS)
 		   : 0;
 }
 
@@ -179,10 +179,12 @@ static int hello(struct client *c, int64_t deadline_ns)
 	json_int_t version = json_integer_value(json_object_get(j, "version"));
 	json_decref(j);
 	if (version != CONTROL_VERSION)
-		return fail(E_UNSUPPORTED,
-			    "it uses version %lld of the control protocol, and this hone uses version %d; "
-			    "install both from one package, then systemctl restart honed",
-			    (long long)version, CONTROL_VERSION);
+		return fail(
+		    E_UNSUPPORTED,
+		    "it uses version %lld of the control protocol, and this hone uses version %d; "
+		    "install both from one package, then systemctl restart honed (without systemd: end honed "
+		    "and start it again)",
+		    (long long)version, CONTROL_VERSION);
 	return 0;
 }
 

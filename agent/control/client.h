@@ -9,6 +9,10 @@
 #include "platform/base/clock.h"
 #include "platform/base/err.h"
 
+/* What errors name, so that they are right without systemd, too. */
+#define HONED_START "systemctl start honed (without systemd: honed, as root)"
+#define HONED_SAYS "systemctl status honed (without systemd, what honed prints)"
+
 struct client;
 
 /* The socket's path: `socket`, else $HONE_SOCKET, else CONTROL_SOCKET. */

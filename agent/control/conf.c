@@ -227,8 +227,6 @@ static bool is_dims(const char *p)
 	}
 }
 
-/* NAME=DIMS, as --shape takes it; NAME:DIMS is the old form. A name that was given before, in this file or an
- * earlier one, gets the new dimensions. */
 /* Bytes of NAME in "NAME=DIMS" or, in older files, "NAME:DIMS"; 0: it is neither. */
 static size_t shape_name(const char *value)
 {
@@ -237,12 +235,19 @@ static size_t shape_name(const char *value)
 	return sep ? (size_t)(sep - value) : 0;
 }
 
+bool conf_is_shape(const char *value)
+{
+	size_t name = shape_name(value);
+	return name && is_dims(value + name + 1);
+}
+
+/* A name that was given before, in this file or an earlier one, gets the new dimensions. */
 static int take_shape(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
 	struct conf_shapes *list = at;
 	char *copy = arena_strdup(r->a, value);
 	size_t name = shape_name(copy);
-	if (!name || !is_dims(copy + name + 1))
+	if (!conf_is_shape(copy))
 		return E_USAGE;
 	copy[name++] = '=';
 	if (!list->shape)
@@ -326,7 +331,7 @@ static const struct key_kind keys[] = {
      "most 8"},
     {"model", "library", take_libraries, MODEL(library), 0, 0, LIBRARIES},
     {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
-     "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},
+     "what --shape of hone tune takes, x=1x3x224x224 or N=4, at most 8 times"},
 };
 enum { NKEYS = sizeof keys / sizeof *keys };
 
@@ -525,7 +530,7 @@ static int take_key(struct reading *r, const struct key_kind *k, const char *sec
 	struct buf list = {0};
 	if (!k->allowed)
 		policy_names(&list);
-	int rc = refuse(r, "[%s] %s = %s: not possible; allowed: %s", section, k->name, value,
+	int rc = refuse(r, "[%s] %s = %s is not possible; it takes %s", section, k->name, value,
 			k->allowed ? k->allowed : buf_str(&list));
 	buf_free(&list);
 	return rc;
@@ -778,7 +783,7 @@ int conf_cmdline_budget(const char *cmdline, int64_t *ns)
 		return 0;
 	snprintf(value, sizeof value, "%.*s", (int)strcspn(found, " \t\n"), found);
 	if (take_parsed(&budget, value, ns, duration_parse) < 0)
-		return fail(E_USAGE, "kernel command line: %s%s: not possible; allowed: 0s to 1h, as 20s",
+		return fail(E_USAGE, "kernel command line: %s%s is not possible; it takes 0s to 1h, as 20s",
 			    key, value);
 	return 1;
 }

@@ -104,6 +104,8 @@ int conf_given(const char *path) MUST_CHECK;
 /* Whether it is CONF_CPU, a cluster "cpu:NAME", or names a device that honed can hand to `hone tune --device`
  * (platform/run/device_name.h). */
 bool conf_is_device(const char *name);
+/* Whether it is NAME=DIMS; NAME:DIMS, the form of older files, is it, too. */
+bool conf_is_shape(const char *value);
 /* CONF_CPU for NULL. */
 const char *conf_device_name(const char *device);
 /* Reads a list of up to CONF_DEVICES such names with blanks between them, in the arena. E_USAGE: it is none;

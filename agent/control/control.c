@@ -42,6 +42,7 @@ enum name {
 	N_PROMISE,
 	N_DISTURBED,
 	N_LASTING,
+	N_SHAPES,
 	N_COUNT
 };
 
@@ -86,6 +87,7 @@ static const struct {
     [N_PROMISE] = {"promise", K_REAL, AT(promise), 0, -1, 1},
     [N_DISTURBED] = {"disturbed", K_BOOL, AT(disturbed)},
     [N_LASTING] = {"lasting", K_BOOL, AT(lasting)},
+    [N_SHAPES] = {"shapes", K_TEXT, AT(shapes), sizeof((struct request *)0)->shapes},
 };
 
 #define BIT(name) (1u << (name))
@@ -99,7 +101,8 @@ static const struct {
     [OP_WAIT] = {"wait", BIT(N_FOR)},
     [OP_INHIBIT] = {"inhibit", BIT(N_WHY), BIT(N_MS)},
     [OP_RESUME] = {"resume", 0, BIT(N_NAME)},
-    [OP_TUNE] = {"tune", BIT(N_MODEL), BIT(N_MS) | BIT(N_DEVICE) | BIT(N_THREADS) | BIT(N_NOW)},
+    [OP_TUNE] = {"tune", BIT(N_MODEL),
+		 BIT(N_MS) | BIT(N_DEVICE) | BIT(N_THREADS) | BIT(N_NOW) | BIT(N_SHAPES)},
     [OP_CANCEL] = {"cancel", BIT(N_JOB)},
     [OP_RELOAD] = {"reload"},
     [OP_JOB] = {"job", BIT(N_MODEL) | BIT(N_PID), BIT(N_DEVICE) | BIT(N_THREADS)},

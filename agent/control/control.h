@@ -25,7 +25,8 @@
  *   tune      owner  model (of the configuration, or an       job; then {"event":"done","job":N,"ok":true,
  *                    absolute path), ms (box), threads,       ...} with the keys of `done`, or "error"
  *                    device (absent: cpu), now (true: at any
- *                    load, at any hour)
+ *                    load, at any hour), shapes (lines
+ *                    NAME=DIMS, as shape = of honed.conf)
  *   cancel    owner  job                                      ok
  *   reload    owner  -                                        ok, or what is wrong with the file
  *   job       owner  model, threads, device (absent: cpu),    job, cache, cpus (list)
@@ -124,6 +125,7 @@ struct request {
 	bool has_id;
 	int64_t id;
 	char model[1024], text[256]; /* text: why, name, label or for */
+	char shapes[1024];           /* "x=1x3x8x8\nn=4": NAME=DIMS, a line each; "": none */
 	char device[40];             /* "cpu", "cpu:cortex-a53", "opencl:0" or "cuda:0"; "": the processor */
 	int64_t ms, job, bytes;      /* job: its number, or a pid */
 	int version, threads, type;

@@ -240,7 +240,7 @@ static int take_key(const char *key, const char *value, struct sync_conf *out)
 		return no_such_key(key);
 	if (k->take(k, value, out) >= 0)
 		return E_OK;
-	return k->allowed ? fail(E_USAGE, "[sync] %s = %.200s: not possible; allowed: %s", k->name, value,
+	return k->allowed ? fail(E_USAGE, "[sync] %s = %.200s is not possible; it takes %s", k->name, value,
 				 k->allowed)
 			  : fail_in(E_USAGE, "[sync] %s", k->name);
 }

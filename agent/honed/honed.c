@@ -177,6 +177,7 @@ static void (*const on[])(struct honed *h, const struct honed_event *e) = {
     [HE_ENDED] = jobs_ended,
     [HE_STORED] = store_event,
     [HE_MODELS] = models_event,
+    [HE_FAULT] = models_fault,
     [HE_CONF] = on_conf,
     [HE_STOP] = on_stop,
 };

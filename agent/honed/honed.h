@@ -122,6 +122,7 @@ enum honed_event_kind {
 	 * lacks (it lost records since honed last knew, otherwise than by honed's own work) */
 	HE_STORED,
 	HE_MODELS, /* the models' files changed, or were looked at: model[] */
+	HE_FAULT,  /* the file of the model with the key of model[0] was examined, and cannot be used: text */
 	/* the new conf with its model[] (the old one may be freed then); or NULL with rc and text: refused */
 	HE_CONF,
 	HE_STOP, /* SIGTERM, SIGINT */

@@ -284,6 +284,21 @@ static bool plain_path(const char *s)
 	return *s == '/';
 }
 
+/* Gives the job the shapes of its request. */
+static int take_shapes(struct honed_job *j, const char *lines)
+{
+	if (!*lines)
+		return E_OK;
+	char *rest = j->shapes = strdup(lines);
+	j->as.shapes.shape = j->shape;
+	if (!rest)
+		return fail(E_NOMEM, "tune: no memory");
+	for (char *one; (one = strsep(&rest, "\n")); j->shape[j->as.shapes.n++] = one)
+		if (j->as.shapes.n == CONF_SHAPES || !conf_is_shape(one))
+			return fail(E_USAGE, "tune: shapes must be up to %d lines NAME=DIMS", CONF_SHAPES);
+	return E_OK;
+}
+
 static int do_tune(const struct call *k)
 {
 	struct honed *h = k->h;
@@ -299,10 +314,16 @@ static int do_tune(const struct call *k)
 		return fail(E_USAGE,
 			    "tune: '%.60s' is neither a configured model nor the absolute path of one",
 			    r->model);
-	struct honed_job *j =
-	    job_new(h, model, model < 0 ? r->model : h->models.list[model].conf->path, device);
+	const struct conf_model *conf = model < 0 ? NULL : h->models.list[model].conf;
+	struct honed_job *j = job_new(h, *r->shapes ? -1 : model, conf ? conf->path : r->model, device);
 	if (!j)
 		return fail(E_BUSY, "tune: honed already has %d jobs; cancel one, or wait", HONED_JOBS);
+	j->as.level = conf ? conf->level : LEVEL_FP32;
+	int rc = take_shapes(j, r->shapes);
+	if (rc < 0) {
+		job_free(h, j);
+		return rc;
+	}
 	j->people = true;
 	j->asker = k->c->id;
 	j->uid = k->c->uid;

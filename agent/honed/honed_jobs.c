@@ -64,11 +64,12 @@ struct honed_job *job_new(struct honed *h, int model, const char *path, const ch
 	return j;
 }
 
-static void job_free(struct honed *h, struct honed_job *j)
+void job_free(struct honed *h, struct honed_job *j)
 {
 	if (j->model >= 0)
 		h->models.list[j->model].waits_ns = h->now_ns;
 	free(j->path);
+	free(j->shapes);
 	*j = (struct honed_job){0};
 	honed_changed(h);
 }

@@ -4,6 +4,7 @@
 #include "platform/base/log.h"
 #include "platform/machine/topo.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
@@ -468,6 +469,31 @@ static void ask_for_time(struct loop *l)
 	say(notify_send(&l->notify, line));
 }
 
+static void on_faults(uv_poll_t *p, int status, int events)
+{
+	struct loop *l = p->data;
+	struct loop_fault f;
+	ssize_t n;
+	(void)events;
+	while ((n = read(l->faults_fd, &f, sizeof f)) == (ssize_t)sizeof f) {
+		const struct honed_model m = {.key = f.key};
+		f.text[sizeof f.text - 1] = 0;
+		loop_tell(l, &(struct honed_event){.kind = HE_FAULT, .model = &m, .text = f.text});
+	}
+	if (n < 0 && errno == EAGAIN && status >= 0)
+		return;
+	uv_close((uv_handle_t *)p, NULL);
+	close(l->faults_fd);
+	l->faults_fd = -1;
+}
+
+static void watch_faults(struct loop *l)
+{
+	l->faults.data = l;
+	if (l->faults_fd >= 0 && uv_poll_init(&l->uv, &l->faults, l->faults_fd) >= 0)
+		(void)uv_poll_start(&l->faults, UV_READABLE, on_faults);
+}
+
 int loop_run(struct loop *l)
 {
 	loop_kept(l);
@@ -475,6 +501,7 @@ int loop_run(struct loop *l)
 	loop_models_look(l);
 	loop_tell(l, &(struct honed_event){.kind = HE_START, .nmodels = l->conf->nmodels, .model = l->model});
 	if (!l->over) {
+		watch_faults(l);
 		loop_reap(l); /* the examiner may have ended before loop_open */
 		loop_watch(l);
 		loop_inhibited(l); /* for what changed since the first look */

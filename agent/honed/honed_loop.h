@@ -53,6 +53,11 @@ struct loop_later {
 	int nstarted;
 };
 
+struct loop_fault {     /* less than PIPE_BUF, so that the pipe holds whole ones */
+	struct key key; /* of the model */
+	char text[JOB_TEXT];
+};
+
 struct loop_pids { /* processes of the jobs, with their children and grandchildren */
 	int n;
 	pid_t pid[64];
@@ -99,6 +104,9 @@ struct loop {
 	size_t coming_bytes; /* of payloads that are arriving */
 
 	pid_t examiner; /* child that examines models at the start; <= 0: none */
+	int faults_fd;  /* struct loop_fault of each model that it finds unusable; -1: it ended, or there is
+			   none */
+	uv_poll_t faults;
 	struct loop_job job[HONED_JOBS];
 	struct loop_pids tree;
 	int64_t tree_ns, processes_ns, busy_ns, total_ns; /* at the last look */

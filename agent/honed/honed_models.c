@@ -155,6 +155,22 @@ void models_event(struct honed *h, const struct honed_event *e)
 	look_at_all(h, e->nmodels, e->model);
 }
 
+/* Each device of the model has a row, with another key; the examined one comes first. */
+void models_fault(struct honed *h, const struct honed_event *e)
+{
+	const char *name = NULL;
+	for (int i = 0; i < h->models.n; i++) {
+		struct kept_model *m = &h->models.list[i];
+		if (m->known && key_equal(m->key, e->model->key))
+			name = m->conf->name;
+		if (!name || strcmp(name, m->conf->name) || m->error || m->now_ms > 0)
+			continue;
+		m->faulty = true;
+		keep_error(m, e->text);
+	}
+	honed_changed(h);
+}
+
 /* A lasting failure ends when honed.conf is read again: another file that the model needs may be there now. */
 static void forgive(struct kept_model *m)
 {
@@ -408,6 +424,7 @@ void models_lack(struct honed *h, int64_t ticket)
 					 .had_ns = was.had_ns,
 					 .waits_ns = was.waits_ns,
 					 .fails = was.fails,
+					 .faulty = was.faulty,
 					 .lasting = was.lasting,
 					 .error = was.error};
 	}
@@ -599,7 +616,7 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 		m->boxed = !m->missing || !promises(m);
 	m->bare = !m->boxed;
 	m->fails = 0;
-	m->lasting = false;
+	m->lasting = m->faulty = false;
 	m->pause_until_ns = m->pause_step_ns = 0;
 	keep_error(m, NULL);
 }
@@ -647,6 +664,7 @@ void model_failed(struct honed *h, int i, const char *text, bool lasting)
 {
 	struct kept_model *m = &h->models.list[i];
 	m->fails++;
+	m->faulty = false;
 	m->lasting = lasting;
 	h->counts.fails++;
 	if (lasting || tries_again(h, m))
@@ -708,10 +726,10 @@ static bool is_settled(const struct honed *h, const struct kept_model *m)
 	       h->models.skips || (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 
-/* Its file is of no use, or every job failed and none before has served it. */
+/* Its file is of no use, as it seems, or every job failed and none before has served it. */
 static bool is_lost(const struct kept_model *m)
 {
-	return m->refused[0] || (m->fails && !m->boxed && m->now_ms <= 0);
+	return m->refused[0] || ((m->fails || m->faulty) && !m->boxed && m->now_ms <= 0);
 }
 
 bool model_ready(const struct honed *h, const struct kept_model *m)

@@ -146,7 +146,9 @@ struct honed_job {
 	pid_t pid;
 	uid_t uid;
 	char name[64], *path;
-	struct conf_model as; /* the model as requested, if none is configured */
+	struct conf_model as; /* the model as requested, if none is configured, or with other shapes */
+	char *shapes;         /* owned; as.shapes points into it */
+	const char *shape[CONF_SHAPES];
 	int threads;
 	char device[CONF_DEVICE_NAME]; /* CONF_CPU, cpu:CLUSTER, opencl:N or cuda:N */
 	uint64_t cpus;                 /* bit i: honed_options.cpus[i] */
@@ -185,6 +187,7 @@ struct kept_model {
 	int64_t rest_until_ns, rest_step_ns;
 	int64_t pause_until_ns, pause_step_ns;
 	int fails, untried; /* in a row; untried: slices that said why they tried nothing */
+	bool faulty;        /* examined when honed started, and not usable; no job has tried it yet */
 	bool lasting; /* its last job failed, as the next ones would until its file or honed.conf changes */
 	char refused[128], *error; /* error: of its last job, owned; NULL: none */
 };
@@ -331,6 +334,7 @@ bool model_is_outside(const struct kept_model *m); /* of this box */
 bool model_is_served(const struct kept_model *m);  /* by this box, or it is outside */
 bool model_is_refused(const struct kept_model *m);
 void models_event(struct honed *h, const struct honed_event *e);
+void models_fault(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
 void models_free(struct honed *h);
 /* device: CONF_CPU, cpu:CLUSTER, opencl:N or cuda:N. threads < 0: any number. Returns -1: none */
@@ -418,6 +422,7 @@ void jobs_ended(struct honed *h, const struct honed_event *e);
 struct honed_job *job_of(struct honed *h, int number);
 /* NULL: no free slot, or no memory */
 struct honed_job *job_new(struct honed *h, int model, const char *path, const char *device);
+void job_free(struct honed *h, struct honed_job *j);
 /* Sends SIGSTOP or SIGCONT, whichever the job needs now. */
 void job_settle(struct honed *h, struct honed_job *j);
 void job_stop(struct honed *h, struct honed_job *j, enum job_end why);

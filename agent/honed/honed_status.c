@@ -30,7 +30,7 @@ static struct honed_job *lively(const struct honed *h)
 
 static bool model_failing(const struct honed *h, const struct kept_model *m)
 {
-	return m->lasting || (m->fails && m->pause_until_ns > h->now_ns);
+	return m->lasting || m->faulty || (m->fails && m->pause_until_ns > h->now_ns);
 }
 
 static int wanting(const struct honed *h, const struct kept_model **failed)

@@ -12,6 +12,7 @@
 #include "platform/base/log.h"
 #include "platform/base/options.h"
 #include "platform/base/quantity.h"
+#include "platform/base/wrap.h"
 #include "platform/machine/sysfile.h"
 #include "platform/machine/target.h"
 
@@ -26,31 +27,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "usage: honed [--boot [--budget 20s]] [--config FILE] [--socket PATH] [--run DIR]\n"
-    "             [--state DIR] [--sysroot DIR] [--hone FILE] [--verbose]\n"
-    "       honed --check [--config FILE] [--socket PATH] [--run DIR] [--state DIR]\n"
-    "             [--hone FILE]\n"
-    "       honed --version\n"
+static const char usage[] = /* of wrap_help */
+    "usage: honed\t[--boot\v[--budget\v20s]] [--config\vFILE] [--socket\vPATH] [--run\vDIR] [--state\vDIR] "
+    "[--sysroot\vDIR] [--hone\vFILE] [--verbose]\n"
+    "       honed\t--check [--config\vFILE] [--socket\vPATH] [--run\vDIR] [--state\vDIR] [--hone\vFILE]\n"
+    "       honed\t--version\n"
     "\n"
-    "Tunes the models of its configuration while the board is idle, and keeps the\n"
-    "results.\n"
+    "Tunes the models of its configuration while the board is idle, and keeps the results.\n"
     "\n"
-    "  --boot          tune in one time box, for use at boot, then exit\n"
-    "  --budget TIME   length of the box; overrides hone.budget= of the kernel's\n"
-    "                  command line, and the configuration\n"
-    "  --check         read the configuration and the models, and print all mistakes,\n"
-    "                  a line each; exit 1 if there are any\n"
-    "  --config FILE   configuration (default " CONF_FILE ");\n"
-    "                  its drop-ins lie in FILE.d\n"
-    "  --socket PATH   control socket (default: with --run, honed.sock in its folder;\n"
-    "                  else as configured)\n"
-    "  --run DIR       run folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
-    "  --state DIR     state that survives a reboot, and the cache if none is\n"
-    "                  configured (default $STATE_DIRECTORY, else /var/lib/hone)\n"
-    "  --sysroot DIR   read /sys and /proc below DIR, for tests\n"
-    "  --hone FILE     the program that tunes (default: hone beside honed)\n"
-    "  --verbose       log more\n"
+    "  --boot\ttune in one time box, for use at boot, then exit\n"
+    "  --budget TIME\tlength of the box; overrides hone.budget= of the kernel's command line, and the "
+    "configuration\n"
+    "  --check\tread the configuration and the models, and print all mistakes, a line each; exit 1 if there "
+    "are any\n"
+    "  --config FILE\tconfiguration (default " CONF_FILE "); its drop-ins lie in FILE.d\n"
+    "  --socket PATH\tcontrol socket (default: with --run, honed.sock in its folder; else as configured)\n"
+    "  --run DIR\trun folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
+    "  --state DIR\tstate that survives a reboot, and the cache if none is configured (default "
+    "$STATE_DIRECTORY, else /var/lib/hone)\n"
+    "  --sysroot DIR\tread /sys and /proc below DIR, for tests\n"
+    "  --hone FILE\tthe program that tunes (default: hone beside honed)\n"
+    "  --verbose\tlog more\n"
     "\n"
     "hone status shows what honed is doing. Manual: honed(8).\n";
 
@@ -287,19 +284,30 @@ static bool is_first(const struct conf *c, int i)
 	return !i || strcmp(c->model[i].name, c->model[i - 1].name) != 0;
 }
 
-static bool has_mark(const struct marks *m, struct key k)
+/* Whether a job has served this file. */
+static bool was_served(const struct marks *m, struct key k)
 {
 	for (int i = 0; i < m->n; i++)
 		if (key_equal(m->model[i].model, k))
-			return true;
+			return m->model[i].boxed || m->model[i].now_ms > 0;
 	return false;
 }
 
-/* Whether the start examines it: its file can be read, and honed knows nothing yet of this file. */
+/* Whether the start examines it: its file can be read, and honed knows of no job that could use it. */
 static bool is_new(const struct loop *l, int i, const struct marks *known)
 {
 	return i < HONED_MODELS && is_first(l->conf, i) && !l->model[i].refused &&
-	       !has_mark(known, l->model[i].key);
+	       !was_served(known, l->model[i].key);
+}
+
+/* Says it in the log and, through the pipe that its standard input is, to honed. */
+static void tell_fault(const struct loop *l, int i, const char *why)
+{
+	const struct conf_model *m = &l->conf->model[i];
+	struct loop_fault f = {.key = l->model[i].key};
+	log_error("%s:%d: model %s: %s", m->file, m->line, m->name, why);
+	snprintf(f.text, sizeof f.text, "%s", why);
+	(void)!write(STDIN_FILENO, &f, sizeof f);
 }
 
 /* Runs in a process of its own. */
@@ -312,7 +320,7 @@ static void examine_all(const struct loop *l, const struct marks *known)
 		int64_t left_ns = end_ns - clock_now(&clock_real);
 		int rc = is_new(l, i, known) ? examine_model(l->o.job, m, left_ns, &why) : E_OK;
 		if (rc >= 0 && why.n)
-			log_error("%s:%d: model %s: %s", m->file, m->line, m->name, buf_str(&why));
+			tell_fault(l, i, buf_str(&why));
 		buf_free(&why);
 		if (rc < 0) {
 			log_more("honed: %s:%d: model %s: %s", m->file, m->line, m->name, err_text());
@@ -329,25 +337,29 @@ static int64_t memory_of_child(const struct loop *l)
 }
 
 /* Names the models that no job could tune, as one without the shape that it needs, before the machine is
- * idle. It examines only files that have no mark: honed marks all of its models as soon as it has tuned one.
- * A child imports them, with the limits of a job. honed does not wait for it, and it ends after EXAMINE_NS,
- * or when honed ends. */
+ * idle. It examines only files that no job has served. A child imports them, with the limits of a job. honed
+ * does not wait for it, and it ends after EXAMINE_NS, or when honed ends. */
 static void examine_new(struct loop *l, const struct marks *known)
 {
 	bool any = false;
+	int ends[2];
+	l->faults_fd = -1;
 	loop_models_look(l);
 	for (int i = 0; i < l->conf->nmodels && !any; i++)
 		any = is_new(l, i, known);
-	if (l->o.box || !any)
+	if (l->o.box || !any || pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return;
 	fflush(NULL);
 	const pid_t parent = getpid();
 	l->examiner = fork();
 	if (l->examiner == 0) {
+		(void)dup2(ends[1], STDIN_FILENO);
 		loop_confine(parent, memory_of_child(l));
 		examine_all(l, known);
 		_exit(0);
 	}
+	l->faults_fd = ends[0];
+	close(ends[1]);
 }
 
 /* The error names the first mistake of the configuration alone. */
@@ -629,7 +641,7 @@ static int run(int argc, char **argv)
 	if (*l.o.sysroot)
 		setenv("HONE_SYSROOT", l.o.sysroot, 1); /* so that jobs look at the same board */
 	if (w.help)
-		fputs(usage, stdout);
+		wrap_help(usage);
 	else if (w.version)
 		printf("honed %s\n", HONE_VERSION);
 	else

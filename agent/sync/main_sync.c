@@ -8,6 +8,7 @@
 #include "platform/base/near.h"
 #include "platform/base/options.h"
 #include "platform/base/quantity.h"
+#include "platform/base/wrap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,36 +22,32 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char usage[] = "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR]\n"
-			    "                 [--socket PATH] [--wait[=5m]] [-q] [-v]\n"
-			    "       hone-sync --status [--config FILE]\n"
-			    "       hone-sync --version | version | --help | help\n"
-			    "\n"
-			    "Takes what the board's fleet publishes into the cache, as candidates that are\n"
-			    "timed before they count, and sends what this board measured if upload = yes.\n"
-			    "Without --now it ends at once if its turn has not come yet: that comes about as\n"
-			    "often as the server asks, but within a factor of 4 of `every` in [sync] of the\n"
-			    "configuration (6h; 1m to 744h). A board with a new token joins its fleet at\n"
-			    "once, and until it has joined, it tries about every 10 minutes (less often\n"
-			    "after failures).\n"
-			    "\n"
-			    "  --now           do not wait for the turn (but for the time that the server\n"
-			    "                  asked for)\n"
-			    "  --folder DIR    take from a folder of the same files, such as a USB stick;\n"
-			    "                  nothing is sent\n"
-			    "  --status        print the result of the last run, and what all runs took and\n"
-			    "                  sent, as JSON; without a run, exit 1\n"
-			    "  --config FILE   configuration (default " CONF_FILE ");\n"
-			    "                  its drop-ins lie in FILE.d\n"
-			    "  --cache DIR     cache (default: as configured, else " CACHE_DAEMON ")\n"
-			    "  --socket PATH   control socket of honed (default: as configured)\n"
-			    "  --wait[=5m]     if another process writes the cache, wait until it ends (for\n"
-			    "                  that long at most)\n"
-			    "  -q, -v          print less, more\n"
-			    "\n"
-			    "Exit status: 0 if the run was good, if no server was reached (without --now),\n"
-			    "or if none was due, whatever the last run did; 1 if it failed; 2 for a mistake\n"
-			    "in the command line.\n";
+static const char usage[] = /* of wrap_help */
+    "usage: hone-sync\t[--now] [--folder\vDIR] [--config\vFILE] [--cache\vDIR] [--socket\vPATH] "
+    "[--wait[=5m]] "
+    "[-q] [-v]\n"
+    "       hone-sync\t--status [--config\vFILE]\n"
+    "       hone-sync\t--version | version | --help | help\n"
+    "\n"
+    "Takes what the board's fleet publishes into the cache, as candidates that are timed before they count, "
+    "and sends what this board measured if upload = yes. Without --now it ends at once if its turn has not "
+    "come yet: that comes about as often as the server asks, but within a factor of 4 of `every` in [sync] "
+    "of "
+    "the configuration (6h; 1m to 744h). A board with a new token joins its fleet at once, and until it has "
+    "joined, it tries about every 10 minutes (less often after failures).\n"
+    "\n"
+    "  --now\tdo not wait for the turn (but for the time that the server asked for)\n"
+    "  --folder DIR\ttake from a folder of the same files, such as a USB stick; nothing is sent\n"
+    "  --status\tprint the result of the last run, and what all runs took and sent, as JSON; without a run, "
+    "exit 1\n"
+    "  --config FILE\tconfiguration (default " CONF_FILE "); its drop-ins lie in FILE.d\n"
+    "  --cache DIR\tcache (default: as configured, else " CACHE_DAEMON ")\n"
+    "  --socket PATH\tcontrol socket of honed (default: as configured)\n"
+    "  --wait[=5m]\tif another process writes the cache, wait until it ends (for that long at most)\n"
+    "  -q, -v\tprint less, more\n"
+    "\n"
+    "Exit status: 0 if the run was good, if no server was reached (without --now), or if none was due, "
+    "whatever the last run did; 1 if it failed; 2 for a mistake in the command line.\n";
 
 struct words {
 	const char *conf, *folder, *cache, *socket;
@@ -376,7 +373,7 @@ int main(int argc, char **argv)
 	log_journal_set(log_to_journal());
 	int rc = parse(argc, argv, &w);
 	if (rc >= 0 && w.help)
-		fputs(usage, stdout);
+		wrap_help(usage);
 	else if (rc >= 0 && w.version)
 		printf("hone-sync %s\n", HONE_VERSION);
 	else if (rc >= 0)

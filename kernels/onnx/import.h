@@ -72,6 +72,9 @@ struct import_opts {
 	bool *taken;
 };
 
+/* Begins the text of the E_USAGE error on sizes that are neither in the file nor given. */
+#define IMPORT_LEAVES_FREE "the model leaves sizes free: "
+
 int import_file(const char *path, const struct import_opts *o, struct graph **out) MUST_CHECK;
 /* Imports from memory; `folder` is where external data may lie (NULL: none allowed). The fuzz target calls
  * this. */

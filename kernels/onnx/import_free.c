@@ -120,17 +120,25 @@ static const char replace_words[] = "given sizes replace those that the model fi
 int import_replace_explain(const struct importer *im, int rc)
 {
 	char more[32];
-	if (rc >= 0)
-		return rc;
-	for (int i = 0; i < im->o->nbinds && !im->nreplaced && rc == E_CORRUPT; i++)
-		if (im->bind_used[i])
-			rc = fail_in(E_USAGE,
-				     "%s%.100s=%.100s may be a size that the model does not work with",
-				     import_shape_option(im), im->o->binds[i].name, im->o->binds[i].value);
-	if (!im->nreplaced)
-		return rc;
-	return fail_in(rc == E_CORRUPT ? E_USAGE : rc, "%s%s%s", replace_words, buf_str(&im->replaced),
-		       and_more(im->nreplaced, more));
+	if (im->nreplaced && rc < 0)
+		return fail_in(rc == E_CORRUPT ? E_USAGE : rc, "%s%s%s", replace_words,
+			       buf_str(&im->replaced), and_more(im->nreplaced, more));
+	struct buf given = {0};
+	for (int i = 0; i < im->o->nbinds && rc == E_CORRUPT; i++) {
+		const struct import_bind *b = &im->o->binds[i];
+		if (!im->bind_used[i])
+			continue;
+		buf_puts(&given, given.n ? " or " : "");
+		if (IMPORT_FILES && b->weak)
+			buf_printf(&given, "the shape %.100s of the file for %s%.100s%s", b->value,
+				   *b->name ? "input '" : "the input", b->name, *b->name ? "'" : "");
+		else
+			buf_printf(&given, "%s%.100s=%.100s", import_shape_option(im), b->name, b->value);
+	}
+	if (given.n)
+		rc = fail_in(E_USAGE, "%s may be a size that the model does not work with", buf_str(&given));
+	buf_free(&given);
+	return rc;
 }
 
 const char *import_shape_option(const struct importer *im)
@@ -210,6 +218,6 @@ int import_free_finish(struct importer *im)
 			   and_more(im->nreplaced, more));
 	if (!im->nfree)
 		return E_OK;
-	return fail(E_USAGE, "the model leaves sizes free: %s%s; give the sizes that you use, for example%s",
+	return fail(E_USAGE, IMPORT_LEAVES_FREE "%s%s; give the sizes that you use, for example%s",
 		    buf_str(&im->free), and_more(im->nfree, more), buf_str(&im->give));
 }

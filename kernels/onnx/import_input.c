@@ -15,15 +15,28 @@ static const char *bound(struct importer *im, const char *name)
 	return NULL;
 }
 
-/* Returns the shape of the input's file, or NULL. */
-static const char *file_shape(const struct importer *im, const char *name)
+/* Returns the bind of the input's file; < 0: there is none. */
+static int file_bind(const struct importer *im, const char *name)
 {
-	for (int i = 0; i < im->o->nbinds; i++) {
+	for (int i = 0; IMPORT_FILES && i < im->o->nbinds; i++) {
 		const struct import_bind *b = &im->o->binds[i];
 		if (b->weak && (!strcmp(b->name, name) || (!*b->name && im->only_input)))
-			return b->value;
+			return i;
 	}
-	return NULL;
+	return -1;
+}
+
+/* Gives the free dimensions the sizes of the input's file, if that has the same rank. */
+static void take_file(struct importer *im, int bind, struct shape *s)
+{
+	struct shape given;
+	if (bind < 0 || shape_parse(im->o->binds[bind].value, &given) < 0 || given.rank != s->rank)
+		return;
+	for (int i = 0; i < s->rank; i++)
+		if (s->d[i] < 0) {
+			s->d[i] = given.d[i];
+			im->bind_used[bind] = true;
+		}
 }
 
 /* Parses a shape that the caller gave. */
@@ -99,11 +112,14 @@ static bool replaces_fixed(const Onnx__ShapeProto *dims, const struct shape *giv
 static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct shape *s)
 {
 	const Onnx__ShapeProto *dims = p->type->tensor_type->shape;
-	const char *text = bound(im, p->name), *file = file_shape(im, p->name);
+	const char *text = bound(im, p->name);
+	const int file = file_bind(im, p->name);
 	struct free_shape f = {0};
 	struct shape given;
-	if (!text && !dims)
-		text = file;
+	if (!text && !dims && file >= 0) {
+		text = im->o->binds[file].value;
+		im->bind_used[file] = true;
+	}
 	if (!text && !dims)
 		return no_shape(im, p->name);
 	int rc = dims ? declared_shape(im, dims, &f) : E_OK;
@@ -119,9 +135,8 @@ static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct
 		import_replace(im, p->name, &f, &given);
 	if (text)
 		f.s = given;
-	if (!text && file && shape_parse(file, &given) >= 0 && given.rank == f.s.rank)
-		for (int i = 0; i < given.rank; i++)
-			f.s.d[i] = f.s.d[i] < 0 ? given.d[i] : f.s.d[i];
+	else
+		take_file(im, file, &f.s);
 	import_free(im, p->name, &f);
 	*s = f.s;
 	return import_replace_explain(im, shape_check(s, PB_MAX_ELEMS));
@@ -163,8 +178,9 @@ static int learn_sizes(struct importer *im, const Onnx__ValueInfoProto *p)
 {
 	const Onnx__ShapeProto *dims = p->type && p->type->tensor_type ? p->type->tensor_type->shape : NULL;
 	const char *text = bound(im, p->name);
+	const int file = text ? -1 : file_bind(im, p->name);
 	struct shape s;
-	text = text ? text : file_shape(im, p->name);
+	text = file >= 0 ? im->o->binds[file].value : text;
 	if (!text || !dims || shape_parse(text, &s) < 0 || (size_t)s.rank != dims->n_dim)
 		return E_OK;
 	for (int i = 0; i < s.rank; i++) {
@@ -175,6 +191,8 @@ static int learn_sizes(struct importer *im, const Onnx__ValueInfoProto *p)
 		int rc = names_add(&im->sizes, name, (int)s.d[i]);
 		if (rc < 0)
 			return rc;
+		if (file >= 0)
+			im->bind_used[file] = true;
 	}
 	return E_OK;
 }

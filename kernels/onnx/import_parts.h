@@ -57,6 +57,11 @@ struct importer {
 	int nreplaced;       /* their number */
 };
 
+/* 0: built for libhone, which gives no shapes of files (struct import_bind: weak). */
+#ifndef IMPORT_FILES
+#define IMPORT_FILES 1
+#endif
+
 /* A shape in which dimensions may be free: their size is -1. */
 struct free_shape {
 	struct shape s;

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/wrap.h"
+#include "platform/base/log.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { HELP_COLUMN = 18, HELP_COLUMNS = 80, LEAST_COLUMNS = 16 };
 
 const char *wrap_column(const char *text, int n)
 {
@@ -31,4 +37,39 @@ size_t wrap_line(const char *text, int columns, bool cut)
 			return (size_t)(p - text);
 	}
 	return blank ? (size_t)(blank - text) : strlen(text);
+}
+
+/* Prints one paragraph of a help, which has no end. */
+static void print_help(char *line, int columns)
+{
+	char *text = strchr(line, '\t');
+	int indent = 0;
+	if (text) {
+		*text++ = 0;
+		indent = line[2] == '-' ? HELP_COLUMN : (int)strlen(line) + 1;
+		printf("%-*s", indent, line);
+	} else {
+		text = line;
+	}
+	for (size_t n; *text; text += n + !!text[n]) {
+		n = wrap_line(text, columns - indent, false);
+		for (size_t i = 0; i < n; i++)
+			putchar(text[i] == '\v' ? ' ' : text[i]);
+		if (text[n])
+			printf("\n%*s", indent, "");
+	}
+	putchar('\n');
+}
+
+void wrap_help(const char *text)
+{
+	int columns = log_columns(STDOUT_FILENO, HELP_COLUMNS), least = HELP_COLUMN + LEAST_COLUMNS;
+	columns = columns > HELP_COLUMNS ? HELP_COLUMNS : columns < least ? least : columns;
+	for (size_t n; *text; text += n + 1) {
+		n = strcspn(text, "\n");
+		char *line = strndup(text, n);
+		if (line)
+			print_help(line, columns);
+		free(line);
+	}
 }

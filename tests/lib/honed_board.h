@@ -59,6 +59,9 @@ static inline void board_work(struct board *b, const struct honed_action *a)
 		board_line(b, "start %d %s %lld cpus %d nice %d on %s threads %d", a->job, a->model->name,
 			   (long long)(a->budget_ns / NS_PER_MS), a->ncpus, a->nice,
 			   conf_device_name(a->model->device), a->threads);
+		for (int i = 0; i < a->model->shapes.n; i++)
+			board_line(b, "shape %d of %s: %s, level %s", a->job, a->model->path,
+				   a->model->shapes.shape[i], level_name((int)a->model->level));
 		break;
 	case HA_SIGNAL:
 		board_line(b, "signal %d %d", a->job, a->signal);

@@ -4,6 +4,7 @@
 # honed.conf(5) from configs/honed.conf. Usage: man.sh BUILD VERSION COMMAND... makes them in BUILD/man;
 # man.sh BUILD reads them all.
 set -e
+unset COLUMNS # a help is as wide as it says
 
 options() { # of --help, as paragraphs; a line that goes on is indented by 18
 	"$b/honed" --help | sed -n 's/^  \(--[a-z]*\)\( [A-Z]*\)\{0,1\}  *\(.*\)/.TP\n.B \1\2\n\3/p; s/^ \{18\}\([^ ]\)/\1/p' | sed 's/-/\\-/g'

@@ -200,14 +200,20 @@ void fleet_conf_default(struct fleet_conf *c)
 				 .parts_min = 4};
 }
 
+static int set_field(struct fleet_conf *c, const struct field *f, const char *value, bool option,
+		     struct arena *a)
+{
+	return f->take(f, value, (char *)c + f->at, a) >= 0
+		   ? E_OK
+		   : fail(E_USAGE, "%s%s%s%.100s is not possible; it takes %s", option ? "--" : "", f->name,
+			  option ? " " : " = ", value, f->allowed);
+}
+
 int fleet_conf_set(struct fleet_conf *c, const char *name, const char *value, struct arena *a)
 {
 	for (int i = 0; i < FIELDS; i++)
 		if (!strcmp(fields[i].name, name))
-			return fields[i].take(&fields[i], value, (char *)c + fields[i].at, a) >= 0
-				   ? E_OK
-				   : fail(E_USAGE, "%s = %.100s: not possible; allowed: %s", name, value,
-					  fields[i].allowed);
+			return set_field(c, &fields[i], value, false, a);
 	struct buf list = {0};
 	struct near n;
 	near_begin(&n, name);
@@ -267,7 +273,7 @@ int fleet_conf_of(const struct args *args, struct fleet_conf *c, struct arena *a
 	for (int i = 0; i < FIELDS && rc >= 0; i++) {
 		const char *name = fields[i].name;
 		const char *value = has_opt(args, name) ? arg_str(args, name, NULL) : NULL;
-		rc = value ? fail_in(fleet_conf_set(c, name, value, a), "--%s", name) : E_OK;
+		rc = value ? set_field(c, &fields[i], value, true, a) : E_OK;
 	}
 	const char *admin = arena_printf(a, "%s/admin", c->keys);
 	c->admin = c->admin ? c->admin : file_exists(admin) ? admin : NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/background.h"
 #include "tools/hone/daemon.h"
+#include "tools/hone/model.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
 #include "agent/cache/json.h"
@@ -17,7 +18,7 @@
 
 int background_asked(const struct args *a)
 {
-	static const char *const with[] = {"background", "now", "budget", "threads", "device", NULL};
+	static const char *const with[] = {"background", "now", "budget", "threads", "device", "shape", NULL};
 	if (!arg_flag(a, "background"))
 		return arg_flag(a, "now") ? fail(E_USAGE, "--now goes with --background") : 0;
 	for (const struct opt *o = a->cmd->opts; o->name; o++) {
@@ -50,49 +51,61 @@ static int name_model(const char *model, struct request *r)
 	return 0;
 }
 
-/* Whether honed's configuration has the model, whose section may give the sizes that the file leaves open. */
-static bool is_configured(const char *model)
+/* The path of the model that honed's configuration has by this name or path, in the arena; NULL: it has none.
+ * Its section may give the sizes that the file leaves open. */
+static const char *configured(const char *model, struct arena *a)
 {
-	struct arena a = {0};
 	struct conf conf;
 	json_t *status = NULL;
-	bool is = false;
-	const char *path = daemon_status(NULL, &status) > 0 ? daemon_config(status, &a) : NULL;
-	if (path && conf_read(path, &a, &conf) >= 0)
-		for (int i = 0; i < conf.nmodels && !is; i++)
-			is = !strcmp(conf.model[i].path, model);
+	const char *path = daemon_status(NULL, &status) > 0 ? daemon_config(status, a) : NULL, *found = NULL;
+	if (path && conf_read(path, a, &conf) >= 0)
+		for (int i = 0; i < conf.nmodels && !found; i++)
+			if (!strcmp(conf.model[i].path, model) || !strcmp(conf.model[i].name, model))
+				found = conf.model[i].path;
 	json_decref(status);
-	arena_free(&a);
-	return is;
+	return found;
 }
 
-/* Fails for a file that hone cannot use, which honed would only find out when its gate is open. A file that
- * this user cannot read is left to honed, as are the sizes of a model in its configuration. */
-static int check_model(const char *model)
+/* Fails for a file that hone cannot use, or not with the sizes of --shape, which honed would only find out
+ * when its gate is open. A file that this user cannot read is left to honed, as are the sizes of a model in
+ * its configuration if none are given. */
+static int check_model(const struct args *a, const char *model)
 {
-	struct buf notes = {0};
-	const struct import_opts o = {.shape_option = SHAPE_OF_CONF, .notes = &notes};
+	struct arena arena = {0};
 	struct graph *g = NULL;
-	if (*model != '/' || access(model, R_OK) < 0)
-		return E_OK;
-	int rc = image_is_no_model(model);
-	if (rc >= 0)
-		rc = import_file(model, &o, &g);
+	const char *const *shape, *known = configured(model, &arena), *path = known ? known : model;
+	const struct import_opts of_section = {0};
+	const bool given = arg_list(a, "shape", &shape) > 0;
+	int rc = E_OK;
+	if (*path == '/' && access(path, R_OK) == 0)
+		rc = image_is_no_model(path);
+	else
+		path = NULL;
+	if (rc >= 0 && path && known && !given)
+		rc = import_file(path, &of_section, &g);
+	else if (rc >= 0 && path)
+		rc = model_import(a, path, &g);
 	graph_free(g);
-	if (rc >= 0 && notes.n && !is_configured(model)) /* its section may give the sizes */
-		log_info("%s: %s", model, buf_str(&notes));
-	buf_free(&notes);
-	if (rc != E_USAGE)
-		return rc;
-	struct buf why = {0};
-	buf_puts(&why, err_text());
-	rc = is_configured(model)
-		 ? E_OK
-		 : fail(E_USAGE,
-			"%s; add [model NAME] with path = and this line for honed, or tune without "
-			"--background",
-			buf_str(&why));
-	buf_free(&why);
+	arena_free(&arena);
+	return rc == E_USAGE && known && !given ? E_OK : rc;
+}
+
+/* A line for each --shape. */
+static int add_shapes(const struct args *a, struct request *r)
+{
+	struct arena arena = {0};
+	struct buf lines = {0};
+	const struct import_bind *bind;
+	int n = model_binds(a, &arena, &bind), rc = n < 0 ? n : E_OK;
+	for (int i = 0; i < n; i++)
+		buf_printf(&lines, "%s%s=%s", i ? "\n" : "", bind[i].name, bind[i].value);
+	if (rc >= 0 && (n > CONF_SHAPES || lines.n >= sizeof r->shapes))
+		rc = fail(E_USAGE, "--background takes at most %d --shape, with %zu bytes in all",
+			  CONF_SHAPES, sizeof r->shapes - 1);
+	else if (rc >= 0)
+		strcpy(r->shapes, buf_str(&lines));
+	buf_free(&lines);
+	arena_free(&arena);
 	return rc;
 }
 
@@ -111,13 +124,14 @@ int background_tune(const struct args *a)
 	if (rc >= 0)
 		strcpy(r.device, device);
 	if (rc >= 0)
+		rc = add_shapes(a, &r);
+	if (rc >= 0)
 		rc = daemon_open(NULL, &c);
 	if (rc <= 0)
-		return rc < 0
-			   ? rc
-			   : fail(E_NOTFOUND,
-				  "honed does not run; tune without --background, or systemctl start honed");
-	rc = check_model(r.model);
+		return rc < 0 ? rc
+			      : fail(E_NOTFOUND, "honed does not run; tune without --background, or start it "
+						 "with " HONED_START);
+	rc = check_model(a, r.model);
 	if (rc >= 0)
 		rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);
 	client_close(c);

@@ -95,8 +95,8 @@ static int choose_rounds(struct submit *s)
 	int64_t n = fit < LEAST_RUNS ? LEAST_RUNS : fit > MOST_RUNS ? MOST_RUNS : (int64_t)fit;
 	n = arg_int(s->args, "runs", n);
 	if (n < LEAST_RUNS || n > 100 * MOST_RUNS)
-		return fail(E_USAGE, "--runs %lld: of a submission %d to %d", (long long)n, LEAST_RUNS,
-			    100 * MOST_RUNS);
+		return fail(E_USAGE, "--runs %lld is not possible; a submission takes %d to %d", (long long)n,
+			    LEAST_RUNS, 100 * MOST_RUNS);
 	s->rounds = (int)n;
 	for (int k = 0; k < SUBMIT_KINDS; k++)
 		s->ns[k] = ARENA_ARRAY(&s->arena, double, n);

@@ -107,7 +107,8 @@ int arg_seed(const struct args *a, uint64_t *out)
 {
 	int64_t seed = arg_int(a, "seed", 1);
 	*out = (uint64_t)seed;
-	return seed < 0 ? fail(E_USAGE, "--seed %lld: 0 or more", (long long)seed) : 0;
+	return seed < 0 ? fail(E_USAGE, "--seed %lld is not possible; it takes 0 or more", (long long)seed)
+			: 0;
 }
 
 int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns)
@@ -248,7 +249,7 @@ static int unknown_option(const struct parse *p, const char *whole, const char *
 	const char *near = help_near_opt(p->cmd, name);
 	const char *dash = strlen(name) > 1 ? "--" : "-";
 	if (meant)
-		return fail(E_USAGE, "unknown option %s%s; use --%s: %s", dash, name, meant->name,
+		return fail(E_USAGE, "unknown option %s%s; did you mean --%s (%s)?", dash, name, meant->name,
 			    meant->help);
 	struct buf takers = {0};
 	help_with_opt(p->program, name, &takers);

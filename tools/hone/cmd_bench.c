@@ -168,7 +168,7 @@ static int choose_runs(struct bench *b, double round_ns)
 	n = n < 20 ? 20 : n > 500 ? 500 : n;
 	n = arg_int(b->args, "runs", n);
 	if (n < 1 || n > MAX_RUNS)
-		return fail(E_USAGE, "--runs %lld: 1 to %d", (long long)n, MAX_RUNS);
+		return fail(E_USAGE, "--runs %lld is not possible; it takes 1 to %d", (long long)n, MAX_RUNS);
 	b->runs = (int)n;
 	for (int i = 0; i < b->n; i++)
 		b->variant[i].ns = ARENA_ARRAY(&b->arena, double, n);
@@ -715,7 +715,8 @@ static int choose_rate(struct bench *b)
 	const int64_t none = INT64_MIN;
 	int64_t rate = arg_int(b->args, "rate", none);
 	if (rate != none && (rate < 1 || rate > 1000000))
-		return fail(E_USAGE, "--rate %lld: 1 to 1000000 Hz", (long long)rate);
+		return fail(E_USAGE, "--rate %lld is not possible; it takes 1 to 1000000 (Hz)",
+			    (long long)rate);
 	b->period_ns = rate != none ? NS_PER_S / rate : 0;
 	return 0;
 }
@@ -724,7 +725,7 @@ static int choose_top(struct bench *b)
 {
 	int64_t top = arg_int(b->args, "top", INT32_MAX);
 	if (top < 1 || top > INT32_MAX)
-		return fail(E_USAGE, "--top %lld: must be 1 or more", (long long)top);
+		return fail(E_USAGE, "--top %lld is not possible; it takes 1 or more", (long long)top);
 	b->top = arg_given(b->args, "top") ? (int)top : 0;
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "agent/run/image.h"
 #include "agent/cache/json.h"
 #include "kernels/onnx/look.h"
+#include "platform/base/shell.h"
 #include "tools/hone/keep.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
@@ -22,7 +23,8 @@ struct inspect {
 	struct look_op *formless; /* those of them that hone compile --c cannot write, by type */
 	char *problem;            /* why it is not possible; NULL: it is */
 	bool needs_sizes;         /* the problem is that sizes are missing */
-	bool sizes_given;         /* the caller gave sizes with --shape */
+	int nbinds;               /* sizes that the caller gave with --shape */
+	const struct import_bind *bind;
 };
 
 static void count_type(struct look_op *op, int *n, const char *type)
@@ -51,15 +53,112 @@ static void count_untuned(struct inspect *in)
 	}
 }
 
+/* Every symbolic dimension of that name has this size. */
+static void learn_size(struct inspect *in, const char *name, int64_t size)
+{
+	struct look_value *const list[] = {in->look.in, in->look.out};
+	const int n[] = {in->look.nin, in->look.nout};
+	for (int l = 0; l < 2; l++)
+		for (int i = 0; i < n[l]; i++)
+			for (int k = 0; k < list[l][i].rank; k++) {
+				struct look_dim *d = &list[l][i].dim[k];
+				d->size = d->size < 0 && !strcmp(d->name, name) ? size : d->size;
+			}
+}
+
+/* Gives an input the sizes of --shape, and other values those that they have in common with it. */
+static void give_sizes(struct inspect *in, struct look_value *v, const struct shape *s)
+{
+	for (int k = 0; k < v->rank && v->rank == s->rank; k++) {
+		const char *name = v->dim[k].name;
+		if (v->dim[k].size < 0 && *name && strcmp(name, "?") != 0) /* "?" names no size */
+			learn_size(in, name, s->d[k]);
+		v->dim[k].size = s->d[k];
+	}
+}
+
+/* Some sizes are still free, so there is no import that tells the other ones. */
+static void give_some(struct inspect *in)
+{
+	for (int i = 0; i < in->nbinds; i++) {
+		struct shape s;
+		if (shape_parse(in->bind[i].value, &s) < 0)
+			continue;
+		for (int k = 0; k < in->look.nin; k++)
+			if (!strcmp(in->look.in[k].name, in->bind[i].name))
+				give_sizes(in, &in->look.in[k], &s);
+		if (s.rank == 1)
+			learn_size(in, in->bind[i].name, s.d[0]);
+	}
+}
+
+static bool is_given(const struct inspect *in, const char *name)
+{
+	int i = 0;
+	while (i < in->nbinds && strcmp(in->bind[i].name, name))
+		i++;
+	return i < in->nbinds;
+}
+
+/* The value of an integer scalar may choose the branches of the model; others stay inputs. */
+static bool wants_value(const struct inspect *in, const struct look_value *v)
+{
+	static const char *const flow[] = {"If", "Loop"};
+	bool integer = !strcmp(v->type, "i64") || !strcmp(v->type, "i32") || !strcmp(v->type, "bool"),
+	     chooses = false;
+	for (int i = 0; i < in->look.nops; i++)
+		for (int k = 0; k < 2; k++)
+			chooses |= !strcmp(in->look.op[i].type, flow[k]);
+	return v->ranked && !v->rank && integer && chooses && !is_given(in, v->name);
+}
+
+/* Appends " --shape NAME=" for an input. */
+static void propose(struct buf *b, const struct look_value *v)
+{
+	buf_puts(b, " --shape ");
+	shell_word(b, v->name);
+	buf_puts(b, "=");
+}
+
+/* Appends what the import's example lacks: inputs of which a batch size alone is free, and integer scalars.
+ */
+static void propose_all(struct inspect *in)
+{
+	struct buf b = {0};
+	bool asks = in->needs_sizes || strstr(in->problem, "NAME=VALUE");
+	buf_puts(&b, in->problem);
+	for (int i = 0; i < in->look.nin && asks; i++) {
+		const struct look_value *v = &in->look.in[i];
+		struct buf word = {0};
+		bool any = false;
+		propose(&word, v);
+		for (int k = 0; k < v->rank; k++)
+			any |= v->dim[k].size < 0;
+		if (any && in->needs_sizes && !strstr(in->problem, buf_str(&word)) &&
+		    !is_given(in, v->name)) {
+			buf_puts(&b, buf_str(&word));
+			for (int k = 0; k < v->rank; k++)
+				buf_printf(&b, "%s%lld", k ? "x" : "",
+					   v->dim[k].size < 0 ? 1 : (long long)v->dim[k].size);
+		} else if (wants_value(in, v)) {
+			buf_printf(&b, "%s%s%s", in->needs_sizes ? "" : ", here", buf_str(&word),
+				   !strcmp(v->name, "sr") ? "16000" : "1");
+		}
+		buf_free(&word);
+	}
+	in->problem = arena_strdup(&in->arena, buf_str(&b));
+	buf_free(&b);
+}
+
 /* The structure is shown even if the model cannot be imported. */
 static int try_import(const struct args *a, struct inspect *in)
 {
 	struct target t;
-	const char *const *shape;
 	int rc = target_host(&t);
+	if (rc >= 0)
+		rc = in->nbinds = model_binds(a, &in->arena, &in->bind);
 	if (rc < 0)
 		return rc;
-	in->sizes_given = arg_list(a, "shape", &shape) > 0;
 	rc = model_open(a, in->path, &(struct chosen_for){.target = &t}, &in->model);
 	if (rc >= 0) {
 		in->imported = true;
@@ -68,13 +167,16 @@ static int try_import(const struct args *a, struct inspect *in)
 			count_untuned(in);
 		return rc;
 	}
-	if (rc == E_NOMEM || (rc == E_USAGE && in->sizes_given))
+	in->needs_sizes = rc == E_USAGE && strstr(err_text(), IMPORT_LEAVES_FREE);
+	if (rc == E_NOMEM || (rc == E_USAGE && !in->needs_sizes))
 		return rc; /* the caller's --shape is wrong */
-	in->needs_sizes = rc == E_USAGE;
 	in->problem = arena_strdup(&in->arena, err_text());
 	size_t path = strlen(in->path);
 	if (!strncmp(in->problem, in->path, path) && !strncmp(in->problem + path, ": ", 2))
 		in->problem += path + 2;
+	if (in->needs_sizes)
+		give_some(in);
+	propose_all(in);
 	return E_OK;
 }
 
@@ -192,9 +294,9 @@ static void print_use(const struct args *a, const struct inspect *in)
 		print_next(a, in);
 	} else
 		printf("%s: %s\n",
-		       in->needs_sizes   ? "Sizes are needed"
-		       : in->sizes_given ? "With the sizes given, hone cannot use this model"
-					 : "hone cannot use this model",
+		       in->needs_sizes ? "Sizes are needed"
+		       : in->nbinds    ? "With the sizes given, hone cannot use this model"
+				       : "hone cannot use this model",
 		       in->problem);
 }
 
@@ -301,7 +403,7 @@ static int print_json(const struct inspect *in)
 /* Without --shape, the shapes stay as the model declares them: names of free sizes are what --shape takes. */
 static void resolve_all(struct inspect *in)
 {
-	if (!in->imported || !in->sizes_given)
+	if (!in->imported || !in->nbinds)
 		return;
 	const struct graph *g = in->model.g;
 	resolve_shapes(in, in->look.in, in->look.nin, g->input, g->ninputs);

@@ -20,9 +20,9 @@ static int read_opts(const struct args *a, struct quantize_opts *o)
 	const char *ranges = arg_str(a, "ranges", "mse");
 	int64_t bits = arg_int(a, "weight-bits", 8);
 	if (strcmp(ranges, "mse") != 0 && strcmp(ranges, "minmax") != 0)
-		return fail(E_USAGE, "--ranges %s: minmax or mse", ranges);
+		return fail(E_USAGE, "--ranges %s is not possible; it takes minmax or mse", ranges);
 	if (bits != 7 && bits != 8)
-		return fail(E_USAGE, "--weight-bits %lld: 7 or 8", (long long)bits);
+		return fail(E_USAGE, "--weight-bits %lld is not possible; it takes 7 or 8", (long long)bits);
 	o->ranges = strcmp(ranges, "mse") ? RANGES_MINMAX : RANGES_MSE;
 	o->weight_bits = (int)bits;
 	o->no_bias_correction = arg_flag(a, "no-bias-correction");

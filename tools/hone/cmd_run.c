@@ -179,6 +179,7 @@ const struct cmd cmd_run = {
 	"--mean and --scale are for red, green and blue. Many networks of PyTorch want --mean\n"
 	"123.675,116.28,103.53 --scale 1/58.395,1/57.12,1/57.375 and --resize 256x256, whose middle is "
 	"taken.\n"
+	"Where the model leaves height and width free, the picture gives them, after --resize. "
 	"Alpha, gamma and the orientation in EXIF are ignored.\n\n"
 	"It prints the time of the run, the range of each output and, of a vector, its five highest values\n"
 	"with their indexes, counted from 0. With --output it also writes the outputs to files.\n\n"

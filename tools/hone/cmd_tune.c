@@ -146,7 +146,8 @@ static int choose_rigor(const struct args *a, const struct board_file *board, st
 	while (name && i >= 0 && strcmp(name, tune_rigor_name((enum rigor)i)))
 		i--;
 	if (i < 0)
-		return fail(E_USAGE, "--rigor %s: must be cached, estimate, quick or patient", name);
+		return fail(E_USAGE,
+			    "--rigor %s is not possible; it takes cached, estimate, quick or patient", name);
 	if (arg_flag(a, "resume") && arg_flag(a, "fresh"))
 		return fail(E_USAGE, "--resume and --fresh exclude each other");
 	o->rigor = (enum rigor)i;
@@ -498,7 +499,8 @@ static int keep_to_cpus(const char *list, const char *device)
 	if (!list)
 		return 0;
 	if (!topo_list(list, &set))
-		return fail(E_USAGE, "--cpus %s: numbers and ranges, as in 0,2-3", list);
+		return fail(E_USAGE, "--cpus %s is not possible; it takes numbers and ranges, as in 0,2-3",
+			    list);
 	int rc = check_in_cluster(list, &set, device);
 	if (rc < 0)
 		return rc;

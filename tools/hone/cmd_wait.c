@@ -93,7 +93,7 @@ static int unanswered(const struct waiting *w, const char *waited, int rc)
 	if (rc < 0)
 		return fail_in(E_TIMEOUT, "after %s honed does not answer", waited);
 	return fail(E_TIMEOUT, "after %s %s%s", waited, none,
-		    w->met ? "; it ran before, so systemctl status honed may say why it ended" : "");
+		    w->met ? "; it ran before, so " HONED_SAYS " may say why it ended" : "");
 }
 
 /* Reports why the models are not ready in time, from honed's status. E_OK: by now all are. */

@@ -38,7 +38,7 @@ void daemon_absent(const char *socket, char out[DAEMON_ABSENT])
 	    out, DAEMON_ABSENT,
 	    "honed does not run: nothing listens on %.110s (--socket PATH or $HONE_SOCKET names another); "
 	    "start it with %s%.110s%s",
-	    path, usual ? "systemctl start honed" : "honed --socket ", usual ? "" : path,
+	    path, usual ? HONED_START : "honed --socket ", usual ? "" : path,
 	    usual ? "" : " and its other options (--config, --state, --run)");
 }
 

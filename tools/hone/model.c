@@ -9,7 +9,7 @@
 #include "platform/machine/topo.h"
 #include "platform/run/device_name.h"
 #include "tools/hone/drivers.h"
-#include "tools/hone/feed_file.h"
+#include "tools/hone/feed_shape.h"
 #include "tools/hone/next.h"
 #include "kernels/qdq/qdq.h"
 #include "kernels/graph/weights.h"
@@ -315,8 +315,9 @@ int model_threads(const struct args *a, const struct target *t)
 {
 	int64_t n = arg_int(a, "threads", t->cores);
 	if (n < 1 || n > 64)
-		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d core%s)", (long long)n,
-			    t->cores, plural_s(t->cores));
+		return fail(E_USAGE,
+			    "--threads %lld is not possible; it takes 1 to 64 (this machine has %d core%s)",
+			    (long long)n, t->cores, plural_s(t->cores));
 	if (n > t->cores && n <= topo_cores(NULL, 0))
 		log_info("%lld threads use cores of several clusters, which differ in speed (the fastest has %d)",
 			 (long long)n, t->cores);
@@ -338,48 +339,11 @@ int model_level(const struct args *a, enum level *out)
 					    : 0;
 }
 
-/* Adds the shape of a file to the binds, if it can be read. name NULL: the one that the file gives. Returns
- * how many were added. */
-static int add_file_shape(const char *file, const char *name, struct arena *arena, struct import_bind *bind)
-{
-	char shape[160], its[256] = "";
-	struct arena scratch = {0};
-	struct tensor t;
-	int rc = tensor_read(&scratch, file, &t, its);
-	if (rc >= 0) {
-		shape_text(&t.shape, shape);
-		*bind = (struct import_bind){arena_strdup(arena, name ? name : its),
-					     arena_strdup(arena, shape), true};
-	}
-	arena_free(&scratch);
-	return rc >= 0;
-}
-
-/* Adds the shapes of the input files, for commands with --input: they give the model's free dimensions. A
- * file that cannot be read gives none; feed_inputs reports it. */
-static int add_file_shapes(const struct args *a, struct arena *arena, struct import_bind *bind)
-{
-	const char *const *input;
-	int n = 0, words = arg_has(a, "input") ? arg_list(a, "input", &input) : 0;
-	for (int i = 0; i < words; i++) {
-		const char *eq = strchr(input[i], '='), *file;
-		bool bare = !eq || file_exists(input[i]), set = feed_is_set(input[i]);
-		for (int k = 0; set && k < FEED_SET_MOST && (file = feed_set_file(arena, input[i], k)); k++)
-			n += add_file_shape(file, NULL, arena, &bind[n]);
-		if (!set)
-			n += add_file_shape(bare ? input[i] : eq + 1,
-					    bare ? ""
-						 : arena_strndup(arena, input[i], (size_t)(eq - input[i])),
-					    arena, &bind[n]);
-	}
-	return n;
-}
-
 int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out)
 {
-	const char *const *shape, *const *input;
-	int n = arg_list(a, "shape", &shape), files = arg_has(a, "input") ? arg_list(a, "input", &input) : 0;
-	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + files * FEED_SET_MOST + 1);
+	const char *const *shape;
+	int n = arg_list(a, "shape", &shape);
+	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + feed_shape_most(a) + 1);
 	for (int i = 0; i < n; i++) {
 		const char *eq = strrchr(shape[i], '=');
 		if (!eq || eq == shape[i] || !eq[1])
@@ -392,7 +356,8 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 				return fail(E_USAGE, "--shape gives '%s' twice", bind[i].name);
 	}
 	*out = bind;
-	return n + add_file_shapes(a, arena, bind + n);
+	int files = feed_shape_binds(a, arena, bind, n);
+	return files < 0 ? files : n + files;
 }
 
 /* A command that reads models several times says this once of each; one that shows what is known of a tuned

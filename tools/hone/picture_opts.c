@@ -56,7 +56,7 @@ static int read_choice(const struct args *a, const char *name, const char *const
 		if (!strcmp(text, words[i]))
 			return i;
 	}
-	return fail(E_USAGE, "--%s %s: one of %s", name, text, known);
+	return fail(E_USAGE, "--%s %s is not possible; it takes one of %s", name, text, known);
 }
 
 static int read_size(const struct args *a, int *w, int *h)
@@ -69,7 +69,8 @@ static int read_size(const struct args *a, int *w, int *h)
 	if (strlen(text) > 16 || !isdigit((unsigned char)*text) ||
 	    sscanf(text, "%5dx%5d%n", w, h, &end) != 2 || text[end] || *w < 1 || *h < 1 ||
 	    *w > PICTURE_MOST_SIDE || *h > PICTURE_MOST_SIDE)
-		return fail(E_USAGE, "--resize %s: WIDTHxHEIGHT, each 1 to %d, or none", text,
+		return fail(E_USAGE,
+			    "--resize %s is not possible; it takes WIDTHxHEIGHT, each 1 to %d, or none", text,
 			    PICTURE_MOST_SIDE);
 	return E_OK;
 }

@@ -67,7 +67,7 @@ int ready_kernels_parse(const char *text, enum ready_kernels *out)
 			*out = (enum ready_kernels)i;
 			return 0;
 		}
-	return fail(E_USAGE, "--kernels %s: best, default or fallback", text);
+	return fail(E_USAGE, "--kernels %s is not possible; it takes best, default or fallback", text);
 }
 
 const char *ready_kernels_name(enum ready_kernels k)

@@ -72,7 +72,8 @@ TEST(no_listener)
 	CHECK_FAILS(client_open("/dev/null/honed", in_ms(1000), &c), E_NOTFOUND, "/dev/null/honed");
 	int fd = open(f.socket, O_CREAT | O_WRONLY | O_CLOEXEC, 0600); /* a file, no socket */
 	close(fd);
-	CHECK_FAILS(client_open(NULL, in_ms(1000), &c), E_NOTFOUND, "systemctl start honed");
+	CHECK_FAILS(client_open(NULL, in_ms(1000), &c), E_NOTFOUND,
+		    "; start it with systemctl start honed (without systemd: honed, as root)");
 	memset(name, 'x', sizeof name - 1);
 	name[sizeof name - 1] = 0;
 	CHECK_FAILS(client_open(name, in_ms(1000), &c), E_USAGE, "longer than");
@@ -198,7 +199,8 @@ TEST(honed_says_nothing)
 	struct fake f = {.answer = silent};
 	fake_folder(&f);
 	fake_listen(&f);
-	CHECK_FAILS(client_open(NULL, in_ms(50), &c), E_TIMEOUT, "in time");
+	CHECK_FAILS(client_open(NULL, in_ms(50), &c), E_TIMEOUT,
+		    "in time; see systemctl status honed (without systemd, what honed prints)");
 	f.said = "hello";
 	REQUIRE_OK(client_open(NULL, in_ms(5000), &c));
 	CHECK_FAILS(client_ask(c, &status, in_ms(50), &line), E_TIMEOUT, "in time");

@@ -17,6 +17,7 @@ TEST(every_request_reads_back)
 				    .model = "/opt/a \"b\"\\\n\xc3\xa9.onnx",
 				    .text = "moves\ttill \xf0\x9f\xa4\x96",
 				    .device = "opencl:0",
+				    .shapes = "x=1x3x8x8\nn=4",
 				    .ms = 1500,
 				    .job = 77,
 				    .bytes = CONTROL_PUT,
@@ -47,6 +48,7 @@ TEST(every_request_reads_back)
 		control_print(&back, &two);
 		CHECK(!strcmp(one.p, two.p));
 		CHECK(!strcmp(back.device, op == OP_JOB || op == OP_TUNE ? r.device : ""));
+		CHECK(!strcmp(back.shapes, op == OP_TUNE ? r.shapes : ""));
 		CHECK(back.op == r.op && back.has_id == r.has_id && back.id == (r.has_id ? r.id : 0));
 		buf_free(&one);
 		buf_free(&two);

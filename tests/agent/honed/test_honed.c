@@ -834,6 +834,46 @@ TEST(a_result_of_the_old_file_says_nothing_of_the_new)
 	board_free(b);
 }
 
+/* While the gate is closed no job can find out that a file cannot be used; what the examination at the start
+ * found is shown, until a job knows better, or there is another file. */
+TEST(an_unusable_file_is_told_of_while_the_gate_is_closed)
+{
+	for (int k = 0; k < 3; k++) { /* a job serves it; a job fails; another file */
+		struct board *b = board_new(HONED_RESIDENT, 1);
+		const struct honed_model other = {.key = {7, 8}};
+		board_start(b);
+		board_connect(b, 1, 0);
+		board_ask(b, 1, "{\"op\":\"inhibit\",\"id\":1,\"why\":\"test\"}");
+		board_event(
+		    b, (struct honed_event){.kind = HE_FAULT, .model = &other, .text = "of another file"});
+		CHECK(strstr(board_status(b), "\"state\":\"waiting\"") &&
+		      !strstr(board_status(b), "another file"));
+		board_event(
+		    b, (struct honed_event){.kind = HE_FAULT, .model = b->file, .text = "no operator Fly"});
+		CHECK(strstr(board_status(b), "\"state\":\"failed\"") &&
+		      strstr(board_status(b), "\"error\":\"no operator Fly\""));
+		CHECK(strstr(board_status(b), "\"lasting\":false") &&
+		      strstr(board_status(b), "\"ready\":false"));
+		if (k == 2) {
+			b->file[0].key.lo++;
+			board_event(b,
+				    (struct honed_event){.kind = HE_MODELS, .nmodels = 1, .model = b->file});
+		} else {
+			board_ask(b, 1, "{\"op\":\"resume\",\"id\":2}");
+			board_run(b, 20 * NS_PER_S);
+			CHECK(board_says(b, "start 1 ")); /* it is tried all the same */
+			board_started(b, 1);
+			if (k == 0)
+				board_done(b, 1, 6, 5, 0, 0.5);
+			else
+				board_ended(b, 1, E_CHILD, "no luck");
+		}
+		CHECK(!strstr(board_status(b), "no operator Fly"));
+		CHECK(!strstr(board_status(b), "\"state\":\"failed\"") == (k != 1));
+		board_free(b);
+	}
+}
+
 TEST(a_refused_file_is_told_of_and_left_alone)
 {
 	struct board *b = board_new(HONED_RESIDENT, 1);

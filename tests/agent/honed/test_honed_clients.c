@@ -221,6 +221,44 @@ TEST(tune_runs_a_job_and_says_what_came_of_it)
 	board_free(b);
 }
 
+/* The shapes of a request are the job's, also if the model is configured, which keeps its level and gets none
+ * of them; they live until the job starts, whatever becomes of the request and the configuration. */
+TEST(tune_with_shapes)
+{
+	static const char *const bad[] = {
+	    "x",      "x=",     "=3",           "x=3x",
+	    "x=1\\n", "\\nx=1", "x=1\\n\\ny=2", "a=1\\nb=1\\nc=1\\nd=1\\ne=1\\nf=1\\ng=1\\nh=1\\ni=1"};
+	struct board *b = resident(1);
+	char line[300];
+	b->vitals.has = 0;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		snprintf(line, sizeof line, "{\"op\":\"tune\",\"id\":1,\"model\":\"/m/x\",\"shapes\":\"%s\"}",
+			 bad[i]);
+		board_ask(b, 1, line);
+		CHECK(board_says(b, "\"ok\":false,\"code\":\"usage\",\"error\":\"tune: shapes must be up to "
+				    "8 lines NAME=DIMS"));
+	}
+	board_ask(b, 2, "{\"op\":\"inhibit\",\"id\":2,\"why\":\"test\"}");
+	board_ask(
+	    b, 1,
+	    "{\"op\":\"tune\",\"id\":3,\"model\":\"/m/x\",\"shapes\":\"x=1x3x8x8\\nn=4\",\"now\":true}");
+	CHECK(board_says(b, "{\"id\":3,\"ok\":true,"));
+	board_ask(b, 2, "{\"op\":\"resume\",\"id\":4}");
+	CHECK(board_says(b, " of /m/x: x=1x3x8x8, level fp32") && board_says(b, " of /m/x: n=4, level fp32"));
+	board_free(b);
+	b = resident(1);
+	b->vitals.has = 0;
+	b->model[0].level = LEVEL_W16;
+	snprintf(line, sizeof line,
+		 "{\"op\":\"tune\",\"id\":5,\"model\":\"%s\",\"shapes\":\"x=9\",\"now\":true}",
+		 b->model[0].name);
+	board_ask(b, 1, line);
+	snprintf(line, sizeof line, " of %s: x=9, level w16", b->model[0].path);
+	CHECK(board_says(b, line));
+	CHECK(!b->model[0].shapes.n);
+	board_free(b);
+}
+
 /* A job with --now waits for an inhibit's end, too, and has its whole budget then. */
 TEST(a_budget_begins_with_its_job)
 {

@@ -143,6 +143,56 @@ TEST(given_sizes_that_the_nodes_do_not_take)
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "--shape n=2000000000 may be a size");
 }
 
+/* The error names all that gave a free size: no --shape is blamed alone for the file of another input, and no
+ * file that gave none. */
+TEST(a_file_whose_shape_the_nodes_do_not_take)
+{
+	static const struct import_bind shape = {"m", "3"}, whole = {"v", "2x3"};
+	static const struct import_bind x = {"x", "2x7", true}, fits = {"x", "2x8", true},
+					only = {"", "2x7", true};
+	const struct {
+		struct import_bind b[2];
+		const char *says; /* NULL: it is imported */
+	} rows[] = {
+	    {{shape, x}, "--shape m=3 or the shape 2x7 of the file for input 'x' may be a size"},
+	    {{whole, x}, "--shape v=2x3 or the shape 2x7 of the file for input 'x' may be a size"},
+	    {{shape, fits}, NULL},
+	    {{x},
+	     "the shape 2x7 of the file for input 'x' may be a size that the model does not work with: node"},
+	    {{only}, "the shape 2x7 of the file for the input may be a size"}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct onnx_maker k;
+		struct graph *g = NULL;
+		const struct import_opts o = {.nbinds = rows[i].b[1].name ? 2 : 1, .binds = rows[i].b};
+		static const float w[32];
+		mk_start(&k, 17, 8);
+		mk_input(&k, "x", 1, "n k");
+		if (o.nbinds == 2)
+			mk_input(&k, "v", 1, "n m");
+		mk_init(&k, "w", 1, "8 4", w, sizeof w);
+		mk_node(&k, "MatMul", "x w", "y");
+		mk_output(&k, "y");
+		int rc = mk_import(&k, NULL, &o, &g);
+		if (rows[i].says)
+			CHECK_FAILS(rc, E_USAGE, rows[i].says);
+		else
+			CHECK_OK(rc);
+		graph_free(g);
+	}
+	struct onnx_maker k;
+	struct graph *g;
+	const struct import_opts o = {.nbinds = 1,
+				      .binds = &x}; /* the model fixes its sizes, so that it is wrong */
+	static const float w[32];
+	mk_start(&k, 17, 8);
+	mk_input(&k, "x", 1, "2 7");
+	mk_init(&k, "w", 1, "8 4", w, sizeof w);
+	mk_node(&k, "MatMul", "x w", "y");
+	mk_output(&k, "y");
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_CORRUPT,
+		    "node 'MatMul_0' (MatMul, opset 17): inner sizes");
+}
+
 /* The error of an unknown name lists the model's names, each once, and counts those that it leaves out. */
 TEST(an_unknown_name_is_told_how_many_there_are)
 {

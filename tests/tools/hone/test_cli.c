@@ -43,11 +43,11 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_SAYS(cli_err, "unknown option -x");
 	static const struct {
 		const char *words, *says;
-	} others[] = {{"tune M --time 5s", "unknown option --time; use --budget: "},
-		      {"tune M -t 2", "unknown option -t; use --threads: "},
-		      {"bench M -n 5", "unknown option -n; use --runs: "},
-		      {"run M -i x.npy", "unknown option -i; use --input: "},
-		      {"-V", "unknown option -V; use --version: "}};
+	} others[] = {{"tune M --time 5s", "unknown option --time; did you mean --budget ("},
+		      {"tune M -t 2", "unknown option -t; did you mean --threads ("},
+		      {"bench M -n 5", "unknown option -n; did you mean --runs ("},
+		      {"run M -i x.npy", "unknown option -i; did you mean --input ("},
+		      {"-V", "unknown option -V; did you mean --version (show the version)?"}};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		CHECK_RUN(2, "%s", others[i].words);
 		CHECK_SAYS(cli_err, others[i].says);
@@ -109,7 +109,7 @@ TEST(an_option_is_no_value)
 	CHECK_RUN(2, "zoo steering --output --");
 	CHECK_SAYS(cli_err, "but -- follows");
 	CHECK_RUN(2, "zoo steering --seed -1 -o %s", in_dir("none.onnx"));
-	CHECK_SAYS(cli_err, "--seed -1: 0 or more"); /* a number is a value */
+	CHECK_SAYS(cli_err, "--seed -1 is not possible; it takes 0 or more"); /* a number is a value */
 	CHECK_RUN(0, "zoo steering -q -o=%s", in_dir("some.onnx"));
 }
 

@@ -489,7 +489,7 @@ TEST(wait_is_over_when_it_is_ready)
 	CHECK_SAYS(cli_err, said);
 	CHECK_RUN(1, "wait --ready --timeout 150ms --socket /run/hone/honed.sock");
 	CHECK_SAYS(cli_err, "honed does not run: nothing listens on /run/hone/honed.sock (");
-	CHECK_SAYS(cli_err, "; start it with systemctl start honed\n");
+	CHECK_SAYS(cli_err, "; start it with systemctl start honed (without systemd: honed, as root)\n");
 	CHECK_RUN(1, "wait --ready --json --timeout 0s");
 	json_t *j = parse_out();
 	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));
@@ -769,13 +769,16 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	fake_remove(&f);
 }
 
-static char tuned[1200], shut[32]; /* shut: why the gate is closed; "": it is open */
+static char tuned[1200], tuned_sizes[1200], shut[32]; /* shut: why the gate is closed; "": it is open */
 
 static bool tunes(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
 	(void)f;
 	if (fake_hello(op, id, out))
 		return true;
+	const char *shapes = json_string_value(json_object_get(r, "shapes"));
+	if (!strcmp(op, "tune"))
+		snprintf(tuned_sizes, sizeof tuned_sizes, "%s", shapes ? shapes : "");
 	if (!strcmp(op, "tune"))
 		snprintf(tuned, sizeof tuned, "%s %s %lld %lld %d", op,
 			 json_string_value(json_object_get(r, "model")),
@@ -787,6 +790,47 @@ static bool tunes(struct fake *f, const char *op, long long id, const json_t *r,
 		buf_printf(out, ",\"gate\":{\"open\":false,\"why\":\"%s\",\"words\":\"because\"}", shut);
 	buf_puts(out, "}\n");
 	return true;
+}
+
+/* Shapes are checked before the job is queued, with the errors of a search in the foreground. */
+static void check_same_error(const char *model, const char *shapes)
+{
+	char said[1000];
+	CHECK_RUN(2, "tune %s %s", model, shapes);
+	snprintf(said, sizeof said, "%.900s", cli_err);
+	CHECK_RUN(2, "tune %s --background %s", model, shapes);
+	CHECK(said[0] && !strcmp(said, cli_err));
+	CHECK(!tuned[0]);
+}
+
+static void background_shapes(void)
+{
+	static const char *const bad[] = {"",
+					  "--shape h=8",
+					  "--shape x=1x3x8",
+					  "--shape x=1x3x8x0",
+					  "--shape q=8 --shape h=8",
+					  "--shape x",
+					  "--shape h=8 --shape h=9",
+					  "--shape x=wide"};
+	char model[256], many[200] = "", one[20];
+	snprintf(model, sizeof model, "%s", one_node("free.onnx", "Relu", "1 3 h w"));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		check_same_error(model, bad[i]);
+	CHECK_RUN(0, "tune %s --background --shape h=8 --shape w=6", model);
+	CHECK(!strcmp(tuned_sizes, "h=8\nw=6"));
+	CHECK_RUN(0, "tune %s --background --shape x=1x3x8x6", model);
+	CHECK(!strcmp(tuned_sizes, "x=1x3x8x6"));
+	for (int i = 0; i < 9; i++) {
+		snprintf(one, sizeof one, " --shape n%d=1", i);
+		strcat(many, one);
+	}
+	tuned[0] = 0;
+	CHECK_RUN(2, "tune %s --background%s", model, many);
+	CHECK_SAYS(cli_err, "--background takes at most 8 --shape");
+	CHECK_RUN(0, "tune camera --background");
+	CHECK(!tuned_sizes[0]);
+	tuned[0] = 0;
 }
 
 TEST(honed_tunes_in_the_background)
@@ -808,12 +852,8 @@ TEST(honed_tunes_in_the_background)
 	CHECK(!strcmp(tuned, want));
 	/* hone tune refuses a model that hone cannot use before it queues it. */
 	tuned[0] = 0;
-	const char *bad = one_node("free.onnx", "Relu", "1 3 h w");
-	CHECK_RUN(2, "tune %s --background", bad);
-	CHECK_SAYS(cli_err, "in honed.conf: shape = ");
-	CHECK_SAYS(cli_err, "add [model NAME] with path = and this line for honed");
-	CHECK(!strstr(cli_err, "--shape"));
-	bad = one_node("unsupported.onnx", "NoSuchOperator", "4 4");
+	background_shapes();
+	const char *bad = one_node("unsupported.onnx", "NoSuchOperator", "4 4");
 	CHECK_RUN(1, "tune %s --background", bad);
 	CHECK_SAYS(cli_err, "NoSuchOperator");
 	CHECK_OK(file_write(in_dir("empty.onnx"), "", 0));
@@ -1069,12 +1109,38 @@ TEST(a_real_honed_and_a_model_that_is_none)
 	CHECK_SAYS(cli_out, "once the gate is open; now it is closed: inhibited: moves");
 	CHECK_SAYS(cli_out, "; its budget begins when it starts\n");
 	CHECK_RUN(0, "tune %s --background --budget 1s", sized); /* its sizes are in the configuration */
+	CHECK_RUN(0, "tune sized --background --budget 1s --shape h=5 --shape w=8");
+	CHECK_RUN(2, "tune sized --background --budget 1s --shape h=5");
+	CHECK_SAYS(cli_err, "input 'x' is [1, 3, 5, w]; give the sizes that you use");
 	CHECK_RUN(2, "tune %s --background --budget 1s", one_node("unsized.onnx", "Relu", "1 3 h w"));
-	CHECK_SAYS(cli_err, "in honed.conf: shape = ");
+	CHECK_SAYS(cli_err, "give the sizes that you use, for example --shape x=1x3x224x224");
 	CHECK_RUN(0, "tune %s --background --budget 1s", one_node("batch.onnx", "Relu", "N 3 8 8"));
 	CHECK_SAYS(cli_err, "leaves its batch size free, so 1 is taken");
 	CHECK_RUN(0, "resume");
 	stop_honed();
+	fake_remove(&f);
+}
+
+/* A model that hone cannot use is shown as that before the gate opens, also after a restart. */
+TEST(a_real_honed_shows_a_broken_model_while_its_gate_is_closed)
+{
+	struct fake f = {0};
+	char bad[256], good[256], conf[900];
+	if (!beside_worker("honed"))
+		SKIP("no honed was built");
+	fake_folder(&f);
+	snprintf(bad, sizeof bad, "%s", one_node("unsupported.onnx", "NoSuchOperator", "4 4"));
+	snprintf(good, sizeof good, "%s", one_node("relu.onnx", "Relu", "4 4"));
+	snprintf(conf, sizeof conf, "[idle]\nsettle = 1h\n[model bad]\npath = %s\n[model good]\npath = %s\n",
+		 bad, good);
+	for (int i = 0; i < 2; i++) {
+		start_honed(&f, conf);
+		watch_until("; bad failed; good waiting", false);
+		CHECK_RUN(0, "status");
+		CHECK_SAYS(cli_out, "NoSuchOperator");
+		CHECK_SAYS(cli_out, "gate       closed");
+		stop_honed();
+	}
 	fake_remove(&f);
 }
 

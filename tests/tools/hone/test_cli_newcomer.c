@@ -250,4 +250,62 @@ TEST(errors_name_the_model)
 	CHECK(!strstr(at ? at + 1 : cli_err, "/odd.onnx: ")); /* once */
 }
 
+/* Writes one branch of an If: a Relu of "x". */
+static void relu_branch(struct onnx_maker *k, Onnx__NodeProto *n, const char *attr, const char *to)
+{
+	Onnx__GraphProto around = mk_sub(k, 4);
+	mk_node(k, "Relu", "x", to);
+	mk_output(k, to);
+	mk_sub_end(k, &around, n, attr);
+}
+
+/* y = If(rate == 2) of "x", next to the state, of which only a batch size is free. */
+static const char *with_rate(void)
+{
+	enum { I64 = 7 };
+	static const int64_t two = 2;
+	struct onnx_maker k;
+	mk_start(&k, 17, 8);
+	mk_input(&k, "x", F32, "-1 w");
+	mk_input(&k, "state", F32, "2 -1 16");
+	mk_input(&k, "sr", I64, "");
+	mk_init(&k, "two", I64, "", &two, sizeof two);
+	mk_node(&k, "Equal", "sr two", "is");
+	Onnx__NodeProto *n = mk_node(&k, "If", "is", "y");
+	relu_branch(&k, n, "then_branch", "a");
+	relu_branch(&k, n, "else_branch", "b");
+	mk_node(&k, "Relu", "state", "next");
+	mk_output(&k, "y");
+	mk_output(&k, "next");
+	return write_model(&k, "rate.onnx");
+}
+
+/* The options that inspect proposes can be pasted, in one go: they give all that is free, the value of a
+ * scalar too. With a part of them, it shows what is known, and what is still free. */
+TEST(inspect_proposes_all_that_is_free)
+{
+	char model[256], words[200];
+	snprintf(model, sizeof model, "%s", with_rate());
+	CHECK_RUN(0, "inspect %s", model);
+	CHECK_SAYS(cli_out, "for example --shape x=1x128 --shape state=2x1x16 --shape sr=16000\n");
+	const char *at = strstr(cli_out, "--shape ");
+	snprintf(words, sizeof words, "%.*s", at ? (int)strcspn(at, "\n") : 0, at ? at : "");
+	CHECK_RUN(0, "inspect %s %s", model, words);
+	CHECK_SAYS(cli_out, "[2, 1, 16]");
+	CHECK_RUN(0, "inspect %s --shape w=40", model);
+	CHECK_SAYS(cli_out, "[?, 40]");
+	CHECK_SAYS(cli_out, "Sizes are needed: the model leaves sizes free: input 'state' is [2, ?, 16]");
+	CHECK_SAYS(cli_out, " --shape state=2x1x16 --shape x=1x40 --shape sr=16000\n");
+	CHECK_RUN(0, "inspect %s --shape x=3x40 --json", model);
+	json_t *j = parse_out(), *left = json_object_get(j, "free");
+	CHECK(json_array_size(left) == 1);
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(left, 0), "input")), "state"));
+	json_decref(j);
+	CHECK_RUN(1, "inspect %s --shape x=3x40 --shape state=2x1x16", model);
+	CHECK_SAYS(cli_out,
+		   "give the scalar input 'sr' a value, as in --shape NAME=VALUE, here --shape sr=16000\n");
+	CHECK_RUN(2, "inspect %s --shape z=40", model); /* that is no size of the model */
+	CHECK_SAYS(cli_err, "no input or symbolic dimension 'z'");
+}
+
 TEST_MAIN

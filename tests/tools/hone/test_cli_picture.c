@@ -55,6 +55,55 @@ TEST(pictures_as_inputs)
 	arena_free(&a);
 }
 
+/* Where the model leaves height and width free, the picture gives them, after --resize; what --shape gives,
+ * it does not. */
+TEST(a_picture_gives_free_sizes)
+{
+	static const struct {
+		const char *dims, *options, *shape;
+	} good[] = {{"n 3 h w", "", "1x3x7x9"},
+		    {"n 3 h w", "--resize 20x10", "1x3x10x20"},
+		    {"n 3 h w", "--resize none", "1x3x7x9"},
+		    {"n 3 h w", "--shape h=4", "1x3x4x9"},
+		    {"n 3 h w", "--shape x=1x3x5x6", "1x3x5x6"},
+		    {"n 3 4 w", "", "1x3x4x9"},
+		    {"n h w 3", "", "1x7x9x3"},
+		    {"-1 3 -1 -1", "", "1x3x7x9"},
+		    {"n num_channels h w", "--channels gray", "1x1x7x9"},
+		    {"n k h w", "--layout nhwc", "1x7x9x3"},
+		    {"n k h w", "--shape k=3", "1x3x7x9"},
+		    {"h w", "", "7x9"}};
+	struct buf png = {0};
+	pic_png(9, 7, PNG_COLOR_TYPE_RGB, 8, false, &png);
+	write_buf("f.png", &png);
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		struct arena a = {0};
+		struct tensor y = {0};
+		char shape[160], model[256];
+		snprintf(model, sizeof model, "%s", one_node("free.onnx", "Identity", good[i].dims));
+		run_on(&a, model, "f.png", good[i].options, &y);
+		shape_text(&y.shape, shape);
+		if (strcmp(shape, good[i].shape)) {
+			printf("%s %s: %s\n", good[i].dims, good[i].options, shape);
+			test_bad = 1;
+		}
+		arena_free(&a);
+	}
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("free.onnx", "Identity", "n k h w"));
+	CHECK_RUN(2, "run %s --input x=%s", model, in_dir("f.png"));
+	CHECK_SAYS(
+	    cli_err,
+	    "input 'x' leaves sizes free, and nothing says where the height and the width of a picture "
+	    "belong: give --layout nchw or nhwc, or its shape, for example --shape x=1x3x224x224");
+	CHECK_RUN(1, "run %s --layout nchw --input %s", model, in_dir("not-there.png"));
+	CHECK_SAYS(cli_err, "not-there.png: No such file");
+	snprintf(model, sizeof model, "%s",
+		 one_node("batch.onnx", "Identity", "n 5 7 9")); /* as if its batch were fixed */
+	CHECK_RUN(2, "run %s --input %s", model, in_dir("f.png"));
+	CHECK_SAYS(cli_err, "an input of shape 1x5x7x9 does not hold one picture");
+}
+
 /* A picture with transparency is read as if it had none, and hone says so. */
 TEST(transparency_is_ignored_aloud)
 {
@@ -93,7 +142,7 @@ TEST(resize_takes_the_middle)
 TEST(wrong_picture_options_are_usage_errors)
 {
 	static const char *const wrong[][2] = {
-	    {"--resize 4", "WIDTHxHEIGHT"},
+	    {"--resize 4", "--resize 4 is not possible; it takes WIDTHxHEIGHT"},
 	    {"--resize 0x4", "1 to 16384"},
 	    {"--resize 4x4x4", "WIDTHxHEIGHT"},
 	    {"--resize 99999x4", "16384"},
@@ -103,10 +152,10 @@ TEST(wrong_picture_options_are_usage_errors)
 	    {"--mean 1,,3", "one number or three"},
 	    {"--mean nan", "one number or three"},
 	    {"--scale 1/0", "all finite, as in --scale 1/255 or 1/58.4,"},
-	    {"--std 58.4", "use --scale: then multiplied by this, as 1/255, or 1/STD"},
+	    {"--std 58.4", "did you mean --scale (then multiplied by this, as 1/255, or 1/STD"},
 	    {"--scale 0", "all pixels the same"},
 	    {"--scale 1,1,0", "all pixels the same"},
-	    {"--layout hwc", "nchw, nhwc"},
+	    {"--layout hwc", "--layout hwc is not possible; it takes one of nchw, nhwc"},
 	    {"--layout nhwc", "--layout nhwc does not fit an input of shape 1x3x7x9, whose channels are "
 			      "those of nchw: give --layout nchw, or leave it out"},
 	    {"--channels cmyk", "rgb, bgr, gray"},

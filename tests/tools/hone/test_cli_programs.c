@@ -29,11 +29,11 @@ __attribute__((format(printf, 2, 3))) static int program(const char *name, const
 	return WEXITSTATUS(status);
 }
 
-/* Checks that no line of cli_out has more than 80 columns. */
-static void check_width(const char *name, const char *command)
+/* Checks that no line of cli_out is wider. */
+static void check_width(const char *name, const char *command, size_t columns)
 {
 	for (const char *p = cli_out; *p; p += strcspn(p, "\n"), p += *p == '\n')
-		if (strcspn(p, "\n") > 80) {
+		if (strcspn(p, "\n") > columns) {
 			printf("%s %s --help: %.*s\n", name, command, (int)strcspn(p, "\n"), p);
 			test_bad = 1;
 		}
@@ -59,14 +59,44 @@ TEST(the_help_of_every_program_has_80_columns)
 	unsetenv("COLUMNS");
 	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
 		CHECK(program(programs[i].name, "--help") == 0 && strlen(cli_out) > 100);
-		check_width(programs[i].name, "");
+		check_width(programs[i].name, "", 80);
 		int n = commands_of(names);
 		CHECK(n >= programs[i].commands);
 		for (int k = 0; k < n; k++) {
 			CHECK(program(programs[i].name, "%s --help", names[k]) == 0 && strlen(cli_out) > 100);
-			check_width(programs[i].name, names[k]);
+			check_width(programs[i].name, names[k], 80);
 		}
 	}
+}
+
+/* The programs without commands, too, fill the lines of a narrow terminal, with the words on an option in a
+ * column, and those of a wide one up to 80. */
+TEST(the_help_is_as_wide_as_the_terminal)
+{
+	static const char *const name[] = {"honed", "hone-sync"};
+	for (int i = 0; i < 2; i++) {
+		setenv("COLUMNS", "40", 1);
+		CHECK(program(name[i], "--help") == 0);
+		check_width(name[i], "", 40);
+		CHECK_SAYS(cli_out, "\n  --config FILE   configuration (default\n"
+				    "                  /etc/hone/honed.conf);\n"
+				    "                  its drop-ins lie in\n"
+				    "                  FILE.d\n");
+		setenv("COLUMNS", "200", 1);
+		CHECK(program(name[i], "--help") == 0);
+		check_width(name[i], "", 80);
+		CHECK_SAYS(cli_out, "configuration (default /etc/hone/honed.conf); its drop-ins lie\n");
+	}
+	unsetenv("COLUMNS");
+}
+
+TEST(hone_fleet_says_which_values_an_option_takes)
+{
+	CHECK(program("hone-fleet", "serve --stage soon") == 2);
+	CHECK_SAYS(cli_err, "error: --stage soon is not possible; it takes 0s to 365d (see");
+	CHECK_OK(file_write(in_dir("bad-fleet.conf"), "[fleet]\nthreads = 65\n", 22));
+	CHECK(program("hone-fleet", "serve --config %s", in_dir("bad-fleet.conf")) == 2);
+	CHECK_SAYS(cli_err, ": threads = 65 is not possible; it takes 1 to 64");
 }
 
 /* A Next: line can be pasted: it calls the program as the user called it, with the options that the user
@@ -251,7 +281,7 @@ TEST(hone_fleet_tells_its_defaults)
 				 !strcmp(o->name, "quorum")))
 			continue;
 		CHECK(fleet_conf_set(&c, o->name, "-7x", &a) == E_USAGE);
-		allowed = strstr(err_text(), "allowed: ");
+		allowed = strstr(err_text(), "it takes ");
 		if (!allowed || !strstr(o->help, allowed + 9) || !strchr(o->help, '(')) {
 			printf("hone-fleet serve --help does not tell the default or the range of --%s: %s\n",
 			       o->name, allowed ? allowed : "no range");

@@ -137,8 +137,10 @@ TEST(options_are_checked)
 	check_refused(2, "M -o O", "missing option --data DIR");
 	check_refused(2, "M --data D", "missing option -o");
 	check_refused(2, "M --data D -o M", "is the model itself");
-	check_refused(2, "M --data D -o O --ranges kl", "--ranges kl: minmax or mse");
-	check_refused(2, "M --data D -o O --weight-bits 4", "7 or 8");
+	check_refused(2, "M --data D -o O --ranges kl",
+		      "--ranges kl is not possible; it takes minmax or mse");
+	check_refused(2, "M --data D -o O --weight-bits 4",
+		      "--weight-bits 4 is not possible; it takes 7 or 8");
 	check_refused(2, "M --data D -o O --error 0", "--error 0: a number above 0");
 	check_refused(2, "M --data D -o O --error nan", "--error nan: a number above 0");
 	check_refused(2, "M --data D -o O --scan 0 --error .1", "--scan 0 measures no layer");

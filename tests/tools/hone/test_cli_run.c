@@ -180,7 +180,8 @@ TEST(bench_names_kernels_for_perf)
 
 TEST(bench_as_json)
 {
-	const char *cache = in_dir("cache");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("cache"));
 	CHECK_RUN(0, "bench %s --json --runs 3 --kernels fallback --threads 1 --cache %s", steering(), cache);
 	json_t *j = parse_out(), *k = json_object_get(j, "kernels");
 	check_keys(j, "model threads runs median_ms p90_ms p99_ms min_ms load_ms cpu_pct kernels");
@@ -197,11 +198,13 @@ TEST(bench_as_json)
 	check_keys(json_array_get(json_object_get(j, "ratios"), 0), "time_ratio time_low time_high");
 	json_decref(j);
 	CHECK_RUN(2, "bench %s --kernels quick --cache %s", steering(), cache);
-	CHECK_SAYS(cli_err, "best, default or fallback");
+	CHECK_SAYS(cli_err, "--kernels quick is not possible; it takes best, default or fallback");
 	CHECK_RUN(2, "bench %s --runs 0 --kernels fallback --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "--runs 0 is not possible; it takes 1 to");
 	CHECK_RUN(2, "bench %s --rate 0 --kernels fallback --cache %s", steering(), cache);
-	CHECK_SAYS(cli_err, "--rate 0: 1 to");
+	CHECK_SAYS(cli_err, "--rate 0 is not possible; it takes 1 to");
 	CHECK_RUN(2, "bench %s --threads 65 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "--threads 65 is not possible; it takes 1 to 64 (this machine has ");
 }
 
 TEST(without_a_cache_folder)

@@ -605,7 +605,7 @@ TEST(tune_refuses_what_it_cannot_do)
 	CHECK_RUN(2, "tune %s --cost luck", steering());
 	CHECK_SAYS(cli_err, " draft");
 	CHECK_RUN(2, "tune %s --seed -1", steering());
-	CHECK_SAYS(cli_err, "--seed -1: 0 or more");
+	CHECK_SAYS(cli_err, "--seed -1 is not possible; it takes 0 or more");
 	CHECK_RUN(2, "zoo steering --seed -1 -o /nowhere/x.onnx");
 	CHECK_RUN(2, "tune %s --cache=", steering());
 	CHECK_SAYS(cli_err, "--cache");

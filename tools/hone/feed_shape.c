@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/feed_shape.h"
+#include "kernels/onnx/look.h"
+#include "platform/base/shell.h"
+#include "tools/hone/feed_file.h"
+#include "tools/hone/picture.h"
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* What the user gave. */
+struct given {
+	const struct args *a;
+	const struct import_bind *bind; /* of --shape */
+	int n;
+	struct arena *arena;
+};
+
+int feed_shape_most(const struct args *a)
+{
+	const char *const *input;
+	return arg_has(a, "input") ? arg_list(a, "input", &input) * FEED_SET_MOST : 0;
+}
+
+static const char *bound(const struct given *g, const char *name)
+{
+	for (int i = 0; i < g->n; i++)
+		if (*name && !strcmp(g->bind[i].name, name))
+			return g->bind[i].value;
+	return NULL;
+}
+
+/* Gives the symbolic dimensions the sizes of --shape. */
+static void take_sizes(const struct given *g, struct look_value *v)
+{
+	for (int i = 0; i < v->rank; i++) {
+		const char *text = v->dim[i].size < 0 ? bound(g, v->dim[i].name) : NULL;
+		struct shape s;
+		if (text && shape_parse(text, &s) >= 0 && s.rank == 1)
+			v->dim[i].size = s.d[0];
+	}
+}
+
+static bool may_be_channels(const struct look_dim *d)
+{
+	return d->size < 0 || d->size == 1 || d->size == 3;
+}
+
+static bool are_channels(const struct look_dim *d)
+{
+	return d->size == 1 || d->size == 3 ||
+	       (d->size < 0 && (strcasestr(d->name, "channel") || !strcasecmp(d->name, "c")));
+}
+
+/* Which of three axes has the channels: 0 or 2; -1: nothing says it. */
+static int channel_axis(const struct look_dim *d, enum picture_layout layout)
+{
+	if (layout != LAYOUT_BY_SHAPE)
+		return layout == LAYOUT_NCHW ? 0 : 2;
+	if (are_channels(&d[0]) || are_channels(&d[2]))
+		return are_channels(&d[0]) ? 0 : 2;
+	return !may_be_channels(&d[2]) ? 0 : !may_be_channels(&d[0]) ? 2 : -1;
+}
+
+static int no_axes(const struct look_value *v)
+{
+	struct buf name = {0};
+	shell_word(&name, v->name);
+	int rc = fail(E_USAGE,
+		      "input '%.200s' leaves sizes free, and nothing says where the height and the width of a picture "
+		      "belong: give --layout nchw or nhwc, or its shape, for example --shape %.200s=1x3x224x224",
+		      v->name, buf_str(&name));
+	buf_free(&name);
+	return rc;
+}
+
+/* Whether sizes of a picture's input are free, apart from a batch size. */
+static bool is_free(const struct look_value *v)
+{
+	bool any = false;
+	for (int i = v->rank == 4; i < v->rank; i++)
+		any |= v->dim[i].size < 0;
+	return any && v->rank >= 2 && v->rank <= 4;
+}
+
+/* Gives the free dimensions of a picture's input their sizes. */
+static int picture_shape(struct look_value *v, const struct picture_opts *o, const struct picture *p)
+{
+	const int batch = v->rank == 4;
+	struct look_dim *d = v->dim + batch;
+	int c = v->rank == 2 ? -1 : channel_axis(d, o->layout), h = c == 0;
+	if (v->rank > 2 && c < 0)
+		return no_axes(v);
+	if (batch && v->dim[0].size < 0)
+		v->dim[0].size = 1;
+	if (c >= 0 && d[c].size < 0)
+		d[c].size = o->channels == CHANNELS_GRAY ? 1 : 3;
+	if (d[h].size < 0)
+		d[h].size = o->h > 0 ? o->h : p->h;
+	if (d[h + 1].size < 0)
+		d[h + 1].size = o->w > 0 ? o->w : p->w;
+	return 1;
+}
+
+static struct look_value *find_input(const struct onnx_look *l, const char *name)
+{
+	for (int i = 0; i < l->nin; i++)
+		if (!strcmp(l->in[i].name, name) || (!*name && l->nin == 1))
+			return &l->in[i];
+	return NULL;
+}
+
+/* Adds a bind if the input has free sizes; name "": the model's only input. Returns how many were added. */
+static int add_picture(const struct given *g, const char *file, const char *name, struct import_bind *out)
+{
+	struct arena scratch = {0};
+	struct onnx_look look = {0};
+	struct picture_opts o;
+	struct picture p;
+	struct buf shape = {0};
+	int rc = 0;
+	if (look_file(g->a->pos[0], &scratch, &look) < 0)
+		look.nin = 0; /* the import reports it */
+	struct look_value *v = find_input(&look, name);
+	if (v)
+		take_sizes(g, v);
+	const bool wanted = v && !bound(g, v->name) && is_free(v);
+	if (wanted)
+		rc = picture_opts_read(g->a, &o);
+	if (wanted && rc >= 0)
+		rc = picture_read(&scratch, file, &p);
+	if (wanted && rc >= 0)
+		rc = picture_shape(v, &o, &p);
+	for (int i = 0; rc > 0 && i < v->rank; i++)
+		buf_printf(&shape, "%s%lld", i ? "x" : "", (long long)v->dim[i].size);
+	if (rc > 0)
+		*out = (struct import_bind){name, arena_strdup(g->arena, buf_str(&shape)), true};
+	buf_free(&shape);
+	arena_free(&scratch);
+	return rc;
+}
+
+/* Adds the shape of a tensor's file, if it can be read. name NULL: the one that the file gives. Returns how
+ * many were added. */
+static int add_tensor(const struct given *g, const char *file, const char *name, struct import_bind *out)
+{
+	char shape[160], its[256] = "";
+	struct arena scratch = {0};
+	struct tensor t;
+	int rc = tensor_read(&scratch, file, &t, its);
+	if (rc >= 0) {
+		shape_text(&t.shape, shape);
+		*out = (struct import_bind){arena_strdup(g->arena, name ? name : its),
+					    arena_strdup(g->arena, shape), true};
+	}
+	arena_free(&scratch);
+	return rc >= 0;
+}
+
+/* word: NAME=FILE, FILE, or a folder of ONNX's tests. */
+static int add_word(const struct given *g, const char *word, struct import_bind *out)
+{
+	const char *eq = strchr(word, '='), *file;
+	const bool bare = !eq || file_exists(word);
+	const char *name = bare ? "" : arena_strndup(g->arena, word, (size_t)(eq - word));
+	int n = 0;
+	if (feed_is_set(word)) {
+		for (int k = 0; k < FEED_SET_MOST && (file = feed_set_file(g->arena, word, k)); k++)
+			n += add_tensor(g, file, NULL, &out[n]);
+		return n;
+	}
+	file = bare ? word : eq + 1;
+	return picture_is(file) ? add_picture(g, file, name, out) : add_tensor(g, file, name, out);
+}
+
+int feed_shape_binds(const struct args *a, struct arena *arena, struct import_bind *bind, int n)
+{
+	const struct given g = {a, bind, n, arena};
+	const char *const *input;
+	int words = arg_has(a, "input") ? arg_list(a, "input", &input) : 0, added = 0;
+	for (int i = 0; i < words; i++) {
+		int rc = add_word(&g, input[i], bind + n + added);
+		if (rc < 0)
+			return rc;
+		added += rc;
+	}
+	return added;
+}
