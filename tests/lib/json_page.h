@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares what commands print with --json with the page that describes it (configs/doc/json.md). An item of the page
- * begins with "* `NAME`", a command or an object's key, and lists all its keys; each key is described once on the page,
- * with its type: `key` (whole). */
+/* Compares what commands print with --json with the page that describes it (configs/doc/json.md). An item of
+ * the page begins with "* `NAME`", a command or an object's key, and lists all its keys; each key is
+ * described once on the page, with its type: `key` (whole). */
 #ifndef TESTS_JSON_PAGE_H
 #define TESTS_JSON_PAGE_H
 
@@ -44,8 +44,8 @@ static inline const char *json_page_item(const char *name, const char **end)
 	return NULL;
 }
 
-/* Copies the type in brackets behind the key, or behind the last of `low`/`high`; returns how often that is on the
- * page: 1, as it should be. */
+/* Copies the type in brackets behind the key, or behind the last of `low`/`high`; returns how often that is
+ * on the page: 1, as it should be. */
 static inline int json_page_type(const char *key, char out[16])
 {
 	const char *page = json_page(), *end = page + strlen(page);
