@@ -36,7 +36,8 @@ static inline const char *json_page_named(const char *p, const char *end, const 
 static inline const char *json_page_item(const char *name, const char **end)
 {
 	for (const char *p = json_page(); p && (p = strstr(p, "\n* `")); p++) {
-		const char *head = strstr(p, ":"), *next = strstr(p + 1, "\n* "), *blank = strstr(p + 1, "\n\n");
+		const char *head = strstr(p, ":"), *next = strstr(p + 1, "\n* ");
+		const char *blank = strstr(p + 1, "\n\n");
 		*end = next && (!blank || next < blank) ? next : blank ? blank : p + strlen(p);
 		if (head && json_page_named(p, head, name))
 			return p;
