@@ -348,7 +348,7 @@ TEST(tasks_as_json)
 	json_t *j = parse_out(), *tasks = json_object_get(j, "tasks");
 	CHECK(json_array_size(tasks) >= 5);
 	for (size_t i = 0; i < json_array_size(tasks); i++)
-		check_keys(json_array_get(tasks, i), "key text uses gflop");
+		check_keys(json_array_get(tasks, i), "task_key task_text uses gflop");
 	json_decref(j);
 }
 

@@ -203,13 +203,13 @@ static void count_marked(const char *folder, int of[3])
 	CHECK_RUN(0, "show --json --cache %s", folder);
 	json_t *j = parse_out(), *r;
 	size_t i;
-	json_array_foreach(json_object_get(j, "records"), i, r)
+	json_array_foreach(json_object_get(j, "record_list"), i, r)
 	{
 		of[0]++;
 		const char *stale = json_string_value(json_object_get(r, "stale"));
 		of[1] += stale && !strcmp(stale, "throttled");
 		const char *cand = json_string_value(json_object_get(r, "cand"));
-		if (!strcmp(json_string_value(json_object_get(r, "kind")), "default"))
+		if (!strcmp(json_string_value(json_object_get(r, "record_kind")), "default"))
 			standard[n++ % 64] = cand;
 		else
 			best[nbest++ % 64] = cand;

@@ -693,7 +693,7 @@ TEST(before_is_what_run_uses)
 		CHECK_RUN(0, "bench %s --json --runs 20 --cache %s %s", model(), folder,
 			  there ? "--device opencl:0" : "");
 		char ran[200];
-		snprintf(ran, sizeof ran, "%s", kinds("kind"));
+		snprintf(ran, sizeof ran, "%s", kinds("kernel_kind"));
 		double ms = out_ms("median_ms");
 		CHECK_RUN(0, box, model(), folder, "--json");
 		double before_ms = out_ms("before_ms");

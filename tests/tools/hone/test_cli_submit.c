@@ -118,7 +118,7 @@ TEST(refusals_say_why_and_write_nothing)
 	CHECK_RUN(2, "bench %s --cache %s --submit", steering(), tuned());
 	CHECK_RUN(2, "bench %s --runs 3 --threads 1 --cache %s --submit %s", steering(), tuned(),
 		  in_dir("refused.json"));
-	CHECK_SAYS(cli_err, "--runs 3: of a submission 20 to");
+	CHECK_SAYS(cli_err, "--runs 3 is not possible; a submission takes 20 to");
 }
 
 TEST(a_throttled_board_submits_nothing)

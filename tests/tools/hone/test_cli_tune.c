@@ -626,7 +626,7 @@ TEST(recordings_are_replayed)
 	char record[300];
 	snprintf(record, sizeof record, "--record %s", land);
 	CHECK_RUN(0, KERNELS_ONCE, steering(), record, in_dir("recorded")); /* at least one point per task */
-	CHECK_RUN(0, "tune -q %s --budget 1s --threads 1 %s --cache %s", steering(), record, in_dir("again"));
+	CHECK_RUN(0, "tune -q %s --budget 3s --threads 1 %s --cache %s", steering(), record, in_dir("again"));
 	CHECK_RUN(0, replay, steering(), land);
 	memcpy(first, cli_out, sizeof first);
 	CHECK_RUN(0, replay, steering(), land);
