@@ -6,6 +6,7 @@
 #include "platform/base/near.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { HELD_OUT = 5 }; /* one of so many examples */
@@ -129,18 +130,42 @@ int quantize_copy_all(const struct quantizer *q, struct graph **out)
 	return rc;
 }
 
+/* The layer whose error alone is the least; NULL: none was measured. */
+static const struct quantize_layer *least_alone(const struct quantize_report *r)
+{
+	const struct quantize_layer *least = NULL;
+	for (int i = 0; i < r->nlayers; i++)
+		if (!isnan(r->layer[i].error) && (!least || r->layer[i].error < least->error))
+			least = &r->layer[i];
+	return least;
+}
+
+/* No layer was tried: the scan's errors were enough to refuse each one. */
+static int none_tried(const struct quantizer *q, const struct quantize_report *r)
+{
+	const struct quantize_layer *l = least_alone(r);
+	const double most = q->o->most, above = q->o->keep_above;
+	char within[64] = "", best[256] = "";
+	if (most > 0)
+		snprintf(within, sizeof within, " within an error of %g", most);
+	if (l)
+		snprintf(best, sizeof best, "; the least is that of '%.150s', %.2g", l->name, l->error);
+	if (above > 0 && !(most > 0 && l && l->error > QUANTIZE_HOPELESS * most))
+		return fail(E_NOTFOUND,
+			    "no layer can be quantised%s: each one's error alone is above %g, the limit of "
+			    "--keep-above%s",
+			    within, above, best);
+	return fail(E_NOTFOUND,
+		    "no layer can be quantised%s: each one's error alone is more than twice that%s", within,
+		    best);
+}
+
 static int check_some_left(const struct quantizer *q, const struct quantize_report *r)
 {
 	if (quantize_count(q))
 		return E_OK;
-	if (!(q->o->most > 0))
-		return fail(E_NOTFOUND, "no layer can be quantised: each one's error alone is above %g",
-			    q->o->keep_above);
 	if (!r->least)
-		return fail(E_NOTFOUND,
-			    "no layer can be quantised within an error of %g: each one's error alone is more "
-			    "than twice that",
-			    q->o->most);
+		return none_tried(q, r);
 	bool held = r->held_out_error > r->error;
 	int n = held ? r->held_out : r->examples;
 	return fail(E_NOTFOUND,

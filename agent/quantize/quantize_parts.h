@@ -9,7 +9,10 @@
 
 #include <math.h>
 
-enum { QUANTIZE_BINS = 2048 };
+enum {
+	QUANTIZE_BINS = 2048,
+	QUANTIZE_HOPELESS = 2 /* a layer whose error alone is so many times the limit is not tried */
+};
 
 struct quantizer {
 	struct qdq d;

@@ -264,9 +264,6 @@ static int order_layers(const struct quantizer *q, const struct path *p, struct 
 	return n;
 }
 
-/* A layer whose error alone, by the scan, is larger than the limit by more than this is not tried. */
-#define HOPELESS 2
-
 /* Quantises one layer after the other, if the error stays within the limit. */
 static int try_each(struct quantizer *q, const struct path *p, struct measured *m, struct quantize_report *r)
 {
@@ -277,7 +274,7 @@ static int try_each(struct quantizer *q, const struct path *p, struct measured *
 		struct qlayer *l = &q->d.layer[order[i]];
 		const char *why = l->why;
 		const double alone = row[order[i]].error, above = q->o->keep_above;
-		if (alone > HOPELESS * q->o->most || (above > 0 && alone > above))
+		if (alone > QUANTIZE_HOPELESS * q->o->most || (above > 0 && alone > above))
 			continue;
 		l->why = NULL;
 		int rc = measure_both(q, &here);

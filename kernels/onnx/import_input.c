@@ -99,14 +99,17 @@ static int no_shape(const struct importer *im, const char *input)
 	return rc;
 }
 
-/* Whether a size that the file states is another one in the given shape of the same rank. */
-static bool replaces_fixed(const Onnx__ShapeProto *dims, const struct shape *given)
+/* Whether a size that the file states is another one in the given shape of the same rank. Makes f what the
+ * file states. */
+static bool replaces_fixed(const Onnx__ShapeProto *dims, const struct shape *given, struct free_shape *f)
 {
-	for (int i = 0; i < given->rank; i++)
-		if (dims->dim[i]->has_dim_value && dims->dim[i]->dim_value >= 0 &&
-		    dims->dim[i]->dim_value != given->d[i])
-			return true;
-	return false;
+	bool any = false;
+	for (int i = 0; i < given->rank; i++) {
+		if (!dims->dim[i]->has_dim_value)
+			f->s.d[i] = -1; /* shown by its name, though other inputs' shapes may bind it */
+		any |= f->s.d[i] >= 0 && f->s.d[i] != given->d[i];
+	}
+	return any;
 }
 
 static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct shape *s)
@@ -131,7 +134,7 @@ static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct
 	if (text && dims && given.rank != f.s.rank)
 		return fail(E_USAGE, "the given shape %.100s has rank %d, the model's has %d", text,
 			    given.rank, f.s.rank);
-	if (text && dims && replaces_fixed(dims, &given))
+	if (text && dims && replaces_fixed(dims, &given, &f))
 		import_replace(im, p->name, &f, &given);
 	if (text)
 		f.s = given;

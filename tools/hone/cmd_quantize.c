@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/json.h"
 #include "agent/quantize/quantize.h"
+#include "kernels/graph/weights.h"
 #include "platform/base/log.h"
 #include "tools/hone/calibrate.h"
 #include "tools/hone/interrupt.h"
@@ -28,8 +29,9 @@ static int read_opts(const struct args *a, struct quantize_opts *o)
 	o->no_bias_correction = arg_flag(a, "no-bias-correction");
 	o->nkeep = arg_list(a, "keep", &o->keep);
 	int rc = calibrate_count(a, "scan", CALIBRATE_SCANNED, 0, &o->scan);
-	if (rc >= 0)
-		rc = calibrate_limit(a, "keep-above", CALIBRATE_KEEP_ABOVE, &o->keep_above);
+	if (rc >= 0) /* who sets a limit for all together allows a part as much */
+		rc = calibrate_limit(a, "keep-above", arg_given(a, "error") ? NULL : CALIBRATE_KEEP_ABOVE,
+				     &o->keep_above);
 	if (rc >= 0)
 		rc = calibrate_limit(a, "error", NULL, &o->most);
 	if (rc >= 0 && !o->scan && (arg_given(a, "error") || arg_given(a, "keep-above")))
@@ -132,6 +134,9 @@ static int quantise(const struct args *a, struct graph *g, struct quantize_opts 
 	struct quantize_report r;
 	struct graph *made = NULL;
 	const char *out = arg_str(a, "output", NULL);
+	const char *nan = weights_nan(g, &arena);
+	if (nan)
+		log_info("hone: warning: %s: %s", a->pos[0], nan);
 	int rc = calibrate_examples(a, g, &arena, &example);
 	if (rc >= 0)
 		rc = fail_in(quantize_graph(g, example, rc, o, &arena, &r, &made), "%s", a->pos[0]);
@@ -187,7 +192,7 @@ static const struct opt opts[] = {
     {"scan", OPT_INT, "N", "examples that each layer's error is measured on (default 4; 0: it is not)"},
     {"keep-above", OPT_STR, "E",
      "layers stay fp32 if their weights, input or output alone make a larger error "
-     "(default " CALIBRATE_KEEP_ABOVE ")"},
+     "(default " CALIBRATE_KEEP_ABOVE ", or with --error its value)"},
     {"error", OPT_STR, "E",
      "leave the worst layers in fp32 until the error of all together is at most this, on examples that are "
      "held out, too"},

@@ -171,7 +171,7 @@ const struct cmd cmd_run = {
 	"Kernels come from the cache, else from the built-in fallback kernels; with --require-cache from\n"
 	"the cache alone. --input FILE is enough for a model with one input. A tensor has to have the type "
 	"of\n"
-	"its input, in little-endian order; float64 becomes float32, and a line says so.\n\n"
+	"its input, in little-endian order; float64 and float16 become float32, and a line says so.\n\n"
 	"A picture (PNG or JPEG) is resized to the input's size, bilinear with half-pixel centres and "
 	"without\n"
 	"smoothing, and its pixels become (pixel - mean) * scale, with pixels from 0 to 255. Three values "

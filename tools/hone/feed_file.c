@@ -7,11 +7,40 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+/* What numpy calls a type; its "u8" would be uint64. */
+static const char *numpy_name(enum dtype t)
+{
+	static const char *const names[] = {
+	    [DT_F32] = "float32", [DT_F64] = "float64", [DT_F16] = "float16", [DT_I8] = "int8",
+	    [DT_U8] = "uint8",    [DT_I16] = "int16",   [DT_U16] = "uint16",  [DT_I32] = "int32",
+	    [DT_U32] = "uint32",  [DT_I64] = "int64",   [DT_U64] = "uint64",  [DT_BOOL] = "bool",
+	};
+	const char *name = (size_t)t < sizeof names / sizeof *names ? names[t] : NULL;
+	return name ? name : "float32"; /* an input is never bfloat16, which numpy has not */
+}
 
 static bool is_real(enum dtype t)
 {
 	return t == DT_F32 || t == DT_F64 || t == DT_F16 || t == DT_BF16;
+}
+
+/* "120x100", and what was made of it: ", resized to 40x32, of which the middle 32x32". */
+static void tell_size(const struct picture *p, const struct picture_opts *o, const struct tensor *t,
+		      struct buf *out)
+{
+	struct picture_fit f;
+	buf_printf(out, "%dx%d", p->w, p->h);
+	if (picture_fit(p, o, t, &f) < 0)
+		return;
+	const bool resized = f.w != p->w || f.h != p->h, cut = f.in_w < f.w || f.in_h < f.h;
+	if (resized)
+		buf_printf(out, ", resized to %dx%d", f.w, f.h);
+	if (cut)
+		buf_printf(out, ", of which the middle %dx%d is taken", f.in_w, f.in_h);
 }
 
 static void tell(const char *path, const char *name, const struct picture *p, const struct picture_opts *o,
@@ -19,15 +48,22 @@ static void tell(const char *path, const char *name, const struct picture *p, co
 {
 	double least = INFINITY, most = -INFINITY;
 	char shape[160];
+	struct buf size = {0};
 	for (int64_t i = 0; i < shape_count(&t->shape); i++) {
 		double v = tensor_get(t, i);
 		least = fmin(least, v);
 		most = fmax(most, v);
 	}
 	shape_text(&t->shape, shape);
-	log_info("%s: %s, %dx%d, as %s %s with values %.4g to %.4g%s", name, path, p->w, p->h,
+	tell_size(p, o, t, &size);
+	log_info("%s: %s, %s, as %s %s with values %.4g to %.4g%s", name, path, buf_str(&size),
 		 dtype_name(t->dtype), shape, least, most,
 		 is_real(t->dtype) && !o->nmean && !o->nscale ? "; --scale 1/255 makes them 0 to 1" : "");
+	buf_free(&size);
+	if (p->orientation > 1)
+		log_info("%s: its EXIF orientation, %d, is not applied: the model gets the picture %s; "
+			 "ImageOps.exif_transpose of Pillow turns it",
+			 path, p->orientation, p->orientation > 4 ? "on its side" : "turned over");
 	if (p->alpha)
 		log_info("%s is transparent in parts, which is ignored: the model gets the colours below",
 			 path);
@@ -52,15 +88,20 @@ static int feed_picture(const struct args *a, struct arena *arena, const char *p
 	return rc;
 }
 
-/* float64, which numpy makes by default, as float32. */
-static int narrow(struct arena *arena, const char *path, const char *name, struct tensor *t)
+/* float64, which numpy makes by default, or halves, which a model of halves names, as float32. */
+static int to_float(struct arena *arena, const char *path, const char *name, struct tensor *t)
 {
-	struct tensor wide = *t;
-	int rc = tensor_alloc(arena, DT_F32, &wide.shape, t);
+	struct tensor from = *t;
+	int rc = tensor_alloc(arena, DT_F32, &from.shape, t);
 	if (rc < 0)
 		return rc;
-	for (int64_t i = 0; i < shape_count(&wide.shape); i++)
-		((float *)t->data)[i] = (float)((const double *)wide.data)[i];
+	for (int64_t i = 0; i < shape_count(&from.shape); i++)
+		((float *)t->data)[i] = (float)tensor_get(&from, i);
+	if (from.dtype != DT_F64) {
+		log_info("%s is %s; input '%s' gets the same numbers as float32, in which hone computes",
+			 path, from.dtype == DT_F16 ? "float16" : "bfloat16", name);
+		return E_OK;
+	}
 	log_info(
 	    "%s is float64 and becomes float32, the type of input '%s'; array.astype(\"float32\") in numpy "
 	    "avoids that",
@@ -101,7 +142,7 @@ int feed_fits(const struct value *v, const char *file, const struct tensor *t)
 	shell_word(&name, v->name);
 	if (shape_equal(&t->shape, &v->t.shape))
 		snprintf(how, sizeof how, "; array.astype(\"%s\") in numpy converts it",
-			 v->t.dtype == DT_F32 ? "float32" : dtype_name(v->t.dtype));
+			 numpy_name(v->t.dtype));
 	else if (lacks_batch(&t->shape, &v->t.shape))
 		snprintf(how, sizeof how, "; array[None] in numpy adds the batch axis");
 	else if (is_turned(&t->shape, &v->t.shape))
@@ -174,6 +215,62 @@ static int fail_folder(struct arena *arena, const char *path, const char *name)
 	    path, name, first ? ", as " : "", first ? first : "");
 }
 
+/* Whether the word is a number; *whole: without a sign, a point or an exponent. */
+static bool is_number(const char *word, bool *whole)
+{
+	char *end;
+	*whole = word[strspn(word, "0123456789")] == 0;
+	return isfinite(strtod(word, &end)) && end != word && !*end && !strpbrk(word, "xX");
+}
+
+/* A number in place of a file. */
+static int fail_number(const char *word, const char *name, const struct tensor *want, bool whole)
+{
+	const struct shape *s = &want->shape;
+	const bool integer = want->dtype == DT_I64 || want->dtype == DT_I32 || want->dtype == DT_BOOL;
+	struct buf quoted = {0}, made = {0};
+	int rc;
+	shell_word(&quoted, name);
+	if (s->rank || want->dtype == DT_BOOL) {
+		buf_puts(&made, "full((");
+		for (int i = 0; i < s->rank; i++)
+			buf_printf(&made, "%lld,%s", (long long)s->d[i], i + 1 < s->rank ? " " : "");
+		buf_printf(&made, "), %s, \"%s\")", word, numpy_name(want->dtype));
+	} else {
+		buf_printf(&made, "%s(%s)", numpy_name(want->dtype), word);
+	}
+	if (!s->rank && integer && whole)
+		rc = fail(E_USAGE, "--input takes files: --shape %s=%s gives the scalar input its value",
+			  buf_str(&quoted), word);
+	else
+		rc = fail(E_USAGE,
+			  "--input takes files, and %s is none: in Python, np.save(\"input.npy\", np.%s) "
+			  "makes one, and --input %s=input.npy gives it",
+			  word, buf_str(&made), buf_str(&quoted));
+	buf_free(&quoted);
+	buf_free(&made);
+	return rc;
+}
+
+/* A file of a kind that is not read. */
+static int fail_kind(const char *path, const char *name, const struct tensor *want)
+{
+	static const char *const pictures[] = {".bmp", ".gif",  ".webp", ".tif",  ".tiff", ".ppm",
+					       ".pgm", ".heic", ".heif", ".avif", ".jp2"};
+	const char *dot = strrchr(path, '.'), *how = "";
+	bool whole;
+	if (!file_exists(path) && is_number(path, &whole))
+		return fail_number(path, name, want, whole);
+	for (size_t i = 0; dot && i < sizeof pictures / sizeof *pictures; i++)
+		if (!strcasecmp(dot, pictures[i]))
+			how = "; convert this picture to PNG";
+	if (dot && !strcasecmp(dot, ".npz"))
+		how = "; an .npz holds several arrays: save one of them as .npy, in Python with "
+		      "np.save(\"input.npy\", np.load(\"file.npz\")[\"array\"])";
+	return fail(E_USAGE, "%s: an input is a tensor, .npy or ONNX .pb, or a picture, .png or .jpg%s", path,
+		    how);
+}
+
 int feed_file(const struct args *a, struct arena *arena, const char *path, const char *name,
 	      const struct tensor *want, struct tensor *out)
 {
@@ -184,10 +281,9 @@ int feed_file(const struct args *a, struct arena *arena, const char *path, const
 	if (picture_is(path))
 		return feed_picture(a, arena, path, name, want, out);
 	if (!file_ends_with(path, ".npy") && !file_ends_with(path, ".pb"))
-		return fail(E_USAGE, "%s: an input is a tensor, .npy or ONNX .pb, or a picture, .png or .jpg",
-			    path);
+		return fail_kind(path, name, want);
 	int rc = tensor_read(arena, path, out, NULL);
-	if (rc >= 0 && out->dtype == DT_F64 && want->dtype == DT_F32)
-		rc = narrow(arena, path, name, out);
+	if (rc >= 0 && want->dtype == DT_F32 && out->dtype != DT_F32 && is_real(out->dtype))
+		rc = to_float(arena, path, name, out);
 	return rc;
 }

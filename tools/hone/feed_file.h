@@ -16,10 +16,10 @@ int feed_fits(const struct value *v, const char *file, const struct tensor *t) M
 const char *feed_set_file(struct arena *arena, const char *dir, int k);
 bool feed_is_set(const char *path); /* it is such a folder: it has input_0.pb or input_0.npy */
 enum { FEED_SET_MOST = 64 /* files that are read of one */ };
-/* Reads a tensor file as it is, except that float64 becomes float32 if that is the input's type, which is
- * logged. A picture becomes a tensor of the input's type and shape by the options OPT_PICTURE. The caller
- * checks the result with feed_fits. want: type and shape of the input `name`. E_USAGE: it is a folder; the
- * text names a file in it. */
+/* Reads a tensor file as it is, except that float64 and halves become float32 if that is the input's type,
+ * which is logged. A picture becomes a tensor of the input's type and shape by the options OPT_PICTURE. The
+ * caller checks the result with feed_fits. want: type and shape of the input `name`. E_USAGE: it is a folder;
+ * the text names a file in it. */
 int feed_file(const struct args *a, struct arena *arena, const char *path, const char *name,
 	      const struct tensor *want, struct tensor *out) MUST_CHECK;
 

@@ -180,6 +180,24 @@ static void put_pixel(const struct picture *p, struct between x, struct between 
 	}
 }
 
+static struct picture_fit fit(const struct picture *p, const struct picture_opts *o, const struct frame *f)
+{
+	struct picture_fit r = {.in_w = (int)f->w, .in_h = (int)f->h};
+	r.w = o->w > 0 ? o->w : o->w < 0 ? p->w : r.in_w;
+	r.h = o->h > 0 ? o->h : o->h < 0 ? p->h : r.in_h;
+	return r;
+}
+
+int picture_fit(const struct picture *p, const struct picture_opts *o, const struct tensor *t,
+		struct picture_fit *out)
+{
+	struct frame f = {0};
+	int rc = find_frame(t, o->layout, &f);
+	if (rc >= 0)
+		*out = fit(p, o, &f);
+	return rc;
+}
+
 int picture_put(const struct picture *p, const struct picture_opts *o, struct tensor *t)
 {
 	struct frame f = {0};
@@ -189,12 +207,8 @@ int picture_put(const struct picture *p, const struct picture_opts *o, struct te
 		rc = make_mapping(o, &f, t->dtype, &m);
 	if (rc < 0)
 		return rc;
-	int w = o->w > 0   ? o->w
-		: o->w < 0 ? p->w
-			   : (int)f.w,
-	    h = o->h > 0   ? o->h
-		: o->h < 0 ? p->h
-			   : (int)f.h;
+	const struct picture_fit to = fit(p, o, &f);
+	const int w = to.w, h = to.h;
 	if (w < f.w || h < f.h)
 		return fail(E_USAGE,
 			    "the input is %lldx%lld (width x height), more than the %dx%d of the picture%s",

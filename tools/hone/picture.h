@@ -30,6 +30,8 @@ struct picture {
 	int w, h;     /* pixels, at least 1 */
 	uint8_t *rgb; /* [h][w][3] */
 	bool alpha;   /* the file has transparency, which is not in rgb */
+	/* The orientation that a JPEG's EXIF notes, 1 to 8, which is not applied; 0: none. */
+	int orientation;
 };
 
 enum picture_layout { LAYOUT_BY_SHAPE, LAYOUT_NCHW, LAYOUT_NHWC };
@@ -71,6 +73,14 @@ int picture_read(struct arena *a, const char *path, struct picture *out) MUST_CH
 /* Writes the picture to t, whose type and shape are set and whose data is allocated: rank 2 to 4, one
  * picture. */
 int picture_put(const struct picture *p, const struct picture_opts *o, struct tensor *t) MUST_CHECK;
+/* The size to which picture_put resizes, and that of the input, which is its middle; in pixels. */
+struct picture_fit {
+	int w, h, in_w, in_h;
+};
+int picture_fit(const struct picture *p, const struct picture_opts *o, const struct tensor *t,
+		struct picture_fit *out) MUST_CHECK;
+/* The orientation in the EXIF of a JPEG, 1 to 8; 0: there is none, or the file is damaged before it. */
+int picture_orientation(const struct blob *file);
 
 /* The decoders. n: at least 8. picture_alloc checks the bounds. */
 int picture_png(struct arena *a, const struct blob *file, struct picture *out) MUST_CHECK;

@@ -99,5 +99,6 @@ int picture_jpeg(struct arena *a, const struct blob *file, struct picture *out)
 	jpeg_destroy_decompress(&r.j);
 	if (r.rc < 0)
 		return r.rc;
+	out->orientation = r.failed ? 0 : picture_orientation(file);
 	return r.failed ? fail(E_CORRUPT, "not a JPEG that can be read: %s", r.why) : E_OK;
 }

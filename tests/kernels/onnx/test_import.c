@@ -74,7 +74,7 @@ TEST(binds_shapes)
 	b = (struct import_bind){"x", "5x4"};
 	small_model(&k);
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE,
-		    "given sizes replace those that the model fixes: 5x4 for input 'x', which is [5, 3]: "
+		    "given sizes replace those that the model fixes: 5x4 for input 'x', which is [n, 3]: "
 		    "node 'Add_0' (Add, opset 17)");
 	o.nbinds = 0;
 	mk_start(&k, 17, 8);
@@ -337,7 +337,7 @@ TEST(given_sizes_that_replace_fixed_ones_are_noted)
 			buf_printf(&shown, i ? ", " : "[");
 			buf_printf(&dims, i ? " " : "");
 			buf_printf(&dims, free ? "s%d" : "%d", free ? i : fixed);
-			buf_printf(&shown, "%d", free ? size : fixed);
+			buf_printf(&shown, free ? "s%d" : "%d", free ? i : fixed); /* as in the file */
 		}
 		struct import_bind b = {"a", buf_str(&given)};
 		const struct import_opts o = {.nbinds = 1, .binds = &b, .notes = &notes};

@@ -118,6 +118,43 @@ TEST(transparency_is_ignored_aloud)
 	}
 }
 
+/* What becomes of a picture of another size, and of one that a camera held upright took. */
+TEST(changes_of_a_picture_are_said)
+{
+	static const struct {
+		const char *dims, *options, *says;
+	} of[] = {
+	    {"1 3 7 9", "", "9x7, as f32"},
+	    {"1 3 4 4", "", "9x7, resized to 4x4, as f32"},
+	    {"1 3 4 4", "--resize none", "9x7, of which the middle 4x4 is taken, as f32"},
+	    {"1 3 4 4", "--resize 6x5", "9x7, resized to 6x5, of which the middle 4x4 is taken, as f32"}};
+	static const char exif[] = "\xff\xe1\0\x22"
+				   "Exif\0\0MM\0*\0\0\0\x08\0\1\x01\x12\0\3\0\0\0\1\0\6\0\0\0\0\0";
+	struct buf png = {0}, jpeg = {0}, turned = {0};
+	char model[256];
+	pic_png(9, 7, PNG_COLOR_TYPE_RGB, 8, false, &png);
+	write_buf("s.png", &png);
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		snprintf(model, sizeof model, "%s", one_node("size.onnx", "Identity", of[i].dims));
+		CHECK_RUN(0, "run %s %s --cache %s --input %s", model, of[i].options, in_dir("cache"),
+			  in_dir("s.png"));
+		CHECK_SAYS(cli_err, of[i].says);
+		CHECK(!strstr(cli_err, "EXIF"));
+	}
+	pic_jpeg(9, 7, JCS_RGB, 0, &jpeg);
+	buf_add(&turned, buf_str(&jpeg), 2);
+	buf_add(&turned, exif, sizeof exif - 1);
+	buf_add(&turned, buf_str(&jpeg) + 2, jpeg.n - 2);
+	write_buf("plain.jpg", &jpeg);
+	write_buf("turned.jpg", &turned);
+	CHECK_RUN(0, "run %s --cache %s --input %s", model, in_dir("cache"), in_dir("plain.jpg"));
+	CHECK(!strstr(cli_err, "EXIF"));
+	CHECK_RUN(0, "run %s --cache %s --input %s", model, in_dir("cache"), in_dir("turned.jpg"));
+	CHECK_SAYS(cli_err,
+		   "turned.jpg: its EXIF orientation, 6, is not applied: the model gets the picture on "
+		   "its side");
+}
+
 TEST(resize_takes_the_middle)
 {
 	struct arena a = {0};

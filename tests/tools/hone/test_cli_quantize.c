@@ -152,6 +152,72 @@ TEST(options_are_checked)
 	check_refused(1, "M --data D -o /nowhere/at/all/x.onnx", "/nowhere/at/all/x.onnx");
 }
 
+/* A layer whose own error is about 0.2, because values of one channel, which hardly counts, are 50 times as
+ * large as the others. */
+static const char *coarse_model(const char *file)
+{
+	float w[4 * 3] = {1e-4f, 1, -0.5f, 1e-4f, 0.3f, 0.8f, 1e-4f, -0.7f, 0.4f, 1e-4f, 0.9f, 0.6f};
+	struct onnx_maker k;
+	mk_start(&k, 13, 4);
+	mk_input(&k, "x", F32, "1 3 12 12");
+	mk_init(&k, "w", F32, "4 3 1 1", w, sizeof w);
+	mk_node(&k, "Conv", "x w", "y")->name = mk_text("coarse");
+	mk_output(&k, "y");
+	return write_model(&k, file);
+}
+
+static void make_coarse(const char *path)
+{
+	struct arena a = {0};
+	struct tensor t;
+	CHECK_OK(tensor_read(&a, path, &t, NULL));
+	for (int i = 0; i < SIDE * SIDE; i++)
+		((float *)t.data)[i] *= 50;
+	CHECK_OK(tensor_write(path, &t, "x"));
+	arena_free(&a);
+}
+
+/* A layer whose own error is above 0.05 may be quantised if --error allows it; what --keep-above refuses is
+ * said to be its doing. */
+TEST(an_error_that_is_allowed_is_made)
+{
+	char model[256], data[256], path[300];
+	snprintf(model, sizeof model, "%s", coarse_model("coarse.onnx"));
+	snprintf(data, sizeof data, "%s", examples("coarse", 5));
+	for (int i = 0; i < 5; i++) {
+		snprintf(path, sizeof path, "%s/%d.npy", data, i);
+		make_coarse(path);
+	}
+	CHECK_RUN(1, "quantize %s --data %s -o %s", model, data, in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "no layer can be quantised: each one's error alone is above 0.05, the limit of "
+			    "--keep-above; the least is that of 'coarse', 0.");
+	CHECK_RUN(0, "quantize %s --data %s -o %s --error 0.5 --json", model, data, in_dir("q.onnx"));
+	CHECK_RUN(1, "quantize %s --data %s -o %s --error 0.5 --keep-above 1e-6", model, data,
+		  in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "within an error of 0.5: each one's error alone is above 1e-06, the limit of "
+			    "--keep-above; the least is that of '");
+	CHECK_RUN(1, "quantize %s --data %s -o %s --error 1e-6", model, data, in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "each one's error alone is more than twice that; the least is that of '");
+	CHECK(!strstr(cli_err, "--keep-above"));
+	CHECK_RUN(0, "quantize --help");
+	CHECK_SAYS(cli_out, "or with --error its value");
+}
+
+TEST(a_weight_with_nan_is_named)
+{
+	float w[3 * 4] = {1, 2, NAN, 3};
+	char model[256];
+	struct onnx_maker k;
+	mk_start(&k, 13, 4);
+	mk_input(&k, "x", F32, "1 3 12 12");
+	mk_init(&k, "w", F32, "4 3 1 1", w, sizeof w);
+	mk_node(&k, "Conv", "x w", "y");
+	mk_output(&k, "y");
+	snprintf(model, sizeof model, "%s", write_model(&k, "nan.onnx"));
+	hone("quantize %s --data random -o %s", model, in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "nan.onnx: weight 'w' holds NaN at index 2 of 12");
+}
+
 TEST(data_is_checked)
 {
 	char path[400], model[256];

@@ -98,6 +98,85 @@ TEST(run_says_what_is_wrong_with_inputs)
 	CHECK_SAYS(cli_err, "x.npy: No such file");
 }
 
+/* A model of one input `name`, of a type of ONNX; dims "": a scalar. */
+static const char *typed(const char *name, int type, const char *dims)
+{
+	struct onnx_maker k;
+	mk_start(&k, 17, 8);
+	mk_input(&k, name, type, dims);
+	mk_node(&k, "Identity", name, "y");
+	mk_output(&k, "y");
+	return write_model(&k, "typed.onnx");
+}
+
+/* numpy's "u8" has 8 bytes, and "i64" is no type of it. */
+TEST(types_have_their_names_of_numpy)
+{
+	static const struct {
+		int type; /* of ONNX */
+		const char *name;
+	} of[] = {{1, "float32"}, {2, "uint8"}, {3, "int8"}, {4, "uint16"},  {5, "int16"},
+		  {6, "int32"},   {7, "int64"}, {9, "bool"}, {11, "float64"}};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		double values[8] = {0};
+		struct tensor t = {of[i].type == 1 ? DT_I64 : DT_F32, {1, {4}}, values};
+		char model[256], says[64];
+		snprintf(model, sizeof model, "%s", typed("x", of[i].type, "4"));
+		REQUIRE_OK(tensor_write(in_dir("other.npy"), &t, "x"));
+		CHECK_RUN(2, "run %s --cache %s --input %s", model, in_dir("cache"), in_dir("other.npy"));
+		snprintf(says, sizeof says, "array.astype(\"%s\") in numpy converts it", of[i].name);
+		CHECK_SAYS(cli_err, says);
+	}
+}
+
+/* A model of halves computes in f32, and takes the files that its users have. */
+TEST(halves_become_float32)
+{
+	struct arena a = {0};
+	uint16_t half[4];
+	struct tensor t = {DT_F16, {1, {4}}, half}, y;
+	char model[256];
+	for (int i = 0; i < 4; i++)
+		half[i] = f32_to_f16(0.5f * (float)i - 1);
+	snprintf(model, sizeof model, "%s", typed("x", 10, "4"));
+	REQUIRE_OK(tensor_write(in_dir("h.npy"), &t, "x"));
+	CHECK_RUN(0, "run %s --cache %s --input x=%s --output %s", model, in_dir("cache"), in_dir("h.npy"),
+		  in_dir("halves"));
+	CHECK_SAYS(cli_err, "h.npy is float16; input 'x' gets the same numbers as float32");
+	REQUIRE_OK(tensor_read(&a, in_dir("halves/y.npy"), &y, NULL));
+	REQUIRE(shape_count(&y.shape) == 4);
+	for (int i = 0; i < 4; i++)
+		CHECK(tensor_get(&y, i) == 0.5 * i - 1);
+	arena_free(&a);
+}
+
+TEST(what_is_no_file_of_an_input)
+{
+	static const struct {
+		int type;
+		const char *dims, *input, *says;
+	} of[] = {
+	    {1, "", "v=2", "np.save(\"input.npy\", np.float32(2)) makes one, and --input v=input.npy"},
+	    {1, "1 3", "v=-2e3", "np.save(\"input.npy\", np.full((1, 3,), -2e3, \"float32\"))"},
+	    {7, "", "v=3", "--shape v=3 gives the scalar input its value"},
+	    {7, "", "v=-3", "np.int64(-3)"},
+	    {7, "4", "v=3", "np.full((4,), 3, \"int64\")"},
+	    {1, "1 3", "v=nan", "an input is a tensor, .npy or ONNX .pb, or a picture"},
+	    {1, "1 3 4 4", "rgb.bmp", "picture, .png or .jpg; convert this picture to PNG"},
+	    {1, "1 3 4 4", "v=rgb.WEBP", "convert this picture to PNG"},
+	    {1, "1 3", "v=a.npz", "save one of them as .npy, in Python with np.save(\"input.npy\""},
+	};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		char model[256];
+		snprintf(model, sizeof model, "%s", typed("v", of[i].type, of[i].dims));
+		CHECK_RUN(2, "run %s --cache %s --input %s", model, in_dir("cache"), of[i].input);
+		CHECK_SAYS(cli_err, of[i].says);
+	}
+	char model[256];
+	snprintf(model, sizeof model, "%s", typed("v", 7, ""));
+	CHECK_RUN(0, "run %s --cache %s --shape v=3", model, in_dir("cache")); /* as advised */
+}
+
 TEST(verify_as_json)
 {
 	CHECK_RUN(0, "verify %s --json --kernels fallback --cache %s", steering(), in_dir("cache"));

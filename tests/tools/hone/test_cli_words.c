@@ -62,6 +62,9 @@ TEST(sizes_that_replace_fixed_ones_are_said)
 	json_decref(parse_out());
 	CHECK_RUN(0, "tasks %s --shape x=1x3x8", model);
 	CHECK(!strstr(cli_err, "replace"));
+	snprintf(model, sizeof model, "%s", one_node("open.onnx", "Relu", "n 3 height width"));
+	CHECK_RUN(0, "tasks %s --shape x=1x4x8x8", model);
+	CHECK_SAYS(cli_err, "1x4x8x8 for input 'x', which is [n, 3, height, width]"); /* as in the file */
 }
 
 TEST(a_batch_size_that_is_assumed_is_said_once)

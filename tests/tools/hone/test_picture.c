@@ -355,4 +355,31 @@ TEST(integers_are_rounded_and_saturate)
 	arena_free(&a);
 }
 
+/* EXIF in both orders of bytes, behind another segment; nothing is read beyond the end of a file that is cut.
+ */
+TEST(orientation_of_exif)
+{
+	static const uint8_t big[] = {0xff, 0xd8, 0xff, 0xe0, 0,   4, 1,    2,   0xff, 0xff, 0xe1, 0,
+				      0x22, 'E',  'x',  'i',  'f', 0, 0,    'M', 'M',  0,    42,   0,
+				      0,    0,    8,    0,    1,   1, 0x12, 0,   3,    0,    0,    0,
+				      1,    0,    8,    0,    0,   0, 0,    0,   0};
+	static const uint8_t little[] = {0xff, 0xd8, 0xff, 0xe1, 0, 0x22, 'E', 'x', 'i', 'f',  0, 0, 'I',
+					 'I',  42,   0,    8,    0, 0,    0,   1,   0,   0x12, 1, 3, 0,
+					 1,    0,    0,    0,    3, 0,    0,   0,   0,   0,    0, 0};
+	CHECK(picture_orientation(&(struct blob){big, sizeof big}) == 8);
+	CHECK(picture_orientation(&(struct blob){little, sizeof little}) == 3);
+	for (size_t n = 0; n < sizeof little - 4; n++) {
+		uint8_t *cut = malloc(n + 1); /* so that a sanitizer sees what is read beyond it */
+		memcpy(cut, little, n);
+		CHECK(picture_orientation(&(struct blob){cut, n}) == 0);
+		free(cut);
+	}
+	uint8_t wrong[sizeof little];
+	memcpy(wrong, little, sizeof wrong);
+	wrong[30] = 9;
+	CHECK(picture_orientation(&(struct blob){wrong, sizeof wrong}) == 0);
+	memset(wrong + 16, 0xff, 4); /* the directory lies beyond the end */
+	CHECK(picture_orientation(&(struct blob){wrong, sizeof wrong}) == 0);
+}
+
 TEST_MAIN
