@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LAST_NS (100 * NS_PER_MS) /* the last words wait so long for another message to be sent */
+#define LAST_NS (100 * NS_PER_MS) /* the last words wait so long for another message, and for room */
 
 struct link {
 	int fd;
@@ -178,16 +178,15 @@ int link_say(struct link *k, const struct request *r)
 void link_say_last(struct link *k, const struct request *r)
 {
 	struct buf line = {0};
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += LAST_NS;
-	until.tv_sec += until.tv_nsec / NS_PER_S;
-	until.tv_nsec %= NS_PER_S;
+	int64_t by_ns = clock_now(&clock_real) + LAST_NS;
+	const struct timespec until = {.tv_sec = by_ns / NS_PER_S, .tv_nsec = by_ns % NS_PER_S};
 	if (pthread_mutex_clocklock(&k->sending, CLOCK_MONOTONIC, &until) != 0)
 		return;
 	control_print(r, &line);
-	if (buf_ok(&line))
-		(void)!send(k->fd, line.p, line.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t sent = buf_ok(&line) ? send(k->fd, line.p, line.n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+	size_t at = sent > 0 ? (size_t)sent : 0;
+	if (at < line.n && (sent >= 0 || errno == EAGAIN)) /* honed has much of this job to read yet */
+		(void)!fd_write_full(k->fd, line.p + at, line.n - at, &clock_real, by_ns);
 	buf_free(&line);
 }
 

@@ -28,8 +28,8 @@ int link_ask(struct link *k, struct request *r, const void *payload, const volat
 	     int64_t deadline_ns, json_t **reply) MUST_CHECK;
 /* Sends a request that has no reply. */
 int link_say(struct link *k, const struct request *r) MUST_CHECK;
-/* The same from another thread than the caller's: nothing is sent if the caller is still sending after 20 ms.
- * It is the last that is sent. */
+/* The same from another thread than the caller's. Nothing, or a part of it, is sent if for 100 ms the caller
+ * is still sending, or there is no room. It is the last that is sent. */
 void link_say_last(struct link *k, const struct request *r);
 
 #define LINK_PATIENCE_NS (60 * NS_PER_S)

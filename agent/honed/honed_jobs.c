@@ -441,6 +441,7 @@ void job_kill(struct honed *h, struct honed_job *j, enum job_end why)
 }
 
 static const char *const end_text[] = {
+    [END_NOT] = "its budget ended before it could tell its result",
     [END_LEAVING] = "honed is stopping",
     [END_CANCELED] = "canceled",
     [END_ROOM] = "it made room for another job",
@@ -451,12 +452,25 @@ static const char *const end_text[] = {
     [END_GONE] = "it closed its connection",
 };
 
-/* Whether the job's budget has ended on its own clock, which runs on while it is stopped, before it could run for
- * so long. */
+/* Whether the job's budget has ended on its own clock, which runs on while it is stopped. */
+static bool had_its_time(const struct honed *h, const struct honed_job *j)
+{
+	return h->now_ns - j->started_ns >= j->budget_ns / 8 * 7;
+}
+
+/* The same, but before it could run for so long. */
 static bool rested_away(const struct honed *h, const struct honed_job *j)
 {
 	int64_t stopped_ns = j->resting.total_ns + j->hushed.total_ns, took_ns = h->now_ns - j->started_ns;
-	return took_ns >= j->budget_ns / 8 * 7 && took_ns - stopped_ns < j->budget_ns / 8 * 7;
+	return had_its_time(h, j) && took_ns - stopped_ns < j->budget_ns / 8 * 7;
+}
+
+/* Whether its budget ended while it sent a record that honed was slow to take: it could not send its result,
+ * but the records before that one are kept. */
+static bool cut_off(const struct honed *h, const struct honed_job *j, const struct honed_event *e)
+{
+	return !j->ending.why && e->rc >= 0 && !(e->text && *e->text) && !j->progress.done &&
+	       had_its_time(h, j);
 }
 
 /* Returns why the job failed; NULL: it did not. */
@@ -485,6 +499,8 @@ static const char *failure(const struct honed *h, const struct honed_job *j, con
 		return NULL;
 	if (says)
 		return e->text;
+	if (cut_off(h, j, e))
+		return NULL;
 	return j->ending.why == END_GONE
 		   ? "its connection with honed ended before it had a result, so it stopped tuning"
 		   : "it ended with status 0, but told honed no result";
@@ -499,9 +515,11 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 	struct client *c = client_of(h, j->client);
 	if (e->text && *e->text && failed != e->text && !j->ending.killed) /* nothing else will tell it */
 		honed_log(h, 0, "job %d: %s: %s", j->number, job_label(h, j).text, e->text);
+	if (cut_off(h, j, e))
+		honed_log(h, 1, "%s: %s", job_label(h, j).text, end_text[END_NOT]);
 	lease_drop(h, j, NULL);
 	if (j->asker >= 0)
-		tell(h, j, failed ? failed : j->ending.why ? end_text[j->ending.why] : NULL, NULL);
+		tell(h, j, failed ? failed : end_text[j->ending.why], NULL);
 	if (j->model >= 0) {
 		h->models.list[j->model].had_ns += h->now_ns - j->started_ns - j->resting.total_ns;
 		if (failed)

@@ -150,6 +150,7 @@ void loop_accept_again(struct loop *l);
 int loop_adopt(struct loop *l, int fd, pid_t pid);
 void loop_send(struct loop *l, int client, const char *text);
 void loop_hang_up(struct loop *l, int client);
+void loop_take_last(struct loop *l, int client); /* what a job that has ended left to read */
 void loop_resume(struct loop *l);           /* clients that were paused because a buffer was full */
 void loop_gone(struct loop *l, int client); /* sends HE_GONE and forgets the connection */
 void loop_clients_close(struct loop *l);

@@ -23,7 +23,7 @@ enum {
 	UNREAD_BYTES = 4 << 10,  /* with more unread bytes the connection is not read */
 	UNREAD_ALL = 8 << 20,    /* unread bytes of all clients; over that a client that has some is closed */
 	ACCEPTS = 64,
-	LAST_READS = 16, /* of a connection that its client has reset */
+	LAST_READS = 16, /* of a connection whose client has ended */
 };
 
 /* Why a connection is not read. PAUSE_UNREAD: it asks faster than it reads. */
@@ -35,6 +35,7 @@ struct loop_conn {
 	int id;
 	struct peer peer;
 	bool is_job, is_child, closing; /* is_job: may put, because it is a job's or syncs */
+	bool last;                      /* its client has ended: nothing pauses what is left to read */
 	enum pause pause;
 	int lines;             /* taken in this turn */
 	struct buf line, held; /* incomplete line; bytes that were not looked at yet */
@@ -76,6 +77,7 @@ static void on_turn(uv_idle_t *i)
 
 static void set_pause(struct loop_conn *c, enum pause why)
 {
+	why = c->last ? PAUSE_NOT : why;
 	c->l->paused += (why != PAUSE_NOT) - (c->pause != PAUSE_NOT);
 	c->pause = why;
 	if (why == PAUSE_TURN)
@@ -183,6 +185,8 @@ void loop_send(struct loop *l, int client, const char *text)
 	}
 	uv_buf_t b = uv_buf_init((char *)(uintptr_t)text, (unsigned)n);
 	int sent = waits ? 0 : uv_try_write((uv_stream_t *)&c->pipe, &b, 1);
+	if (sent == UV_EPIPE || sent == UV_ECONNRESET)
+		return; /* what it sent before it ended is still to be read */
 	if (sent < 0 && sent != UV_EAGAIN)
 		hang_up(c);
 	else if ((sent > 0 ? (size_t)sent : 0) < n)
@@ -216,7 +220,7 @@ static void refuse_put(struct loop_conn *c, const struct request *r, int rc)
 static bool admit(struct loop_conn *c)
 {
 	size_t *coming = &c->l->coming_bytes, n = (size_t)c->put->bytes;
-	c->admitted = *coming == 0 || *coming + n <= COMING_BYTES;
+	c->admitted = *coming == 0 || *coming + n <= COMING_BYTES || c->last;
 	*coming += c->admitted ? n : 0;
 	return c->admitted;
 }
@@ -337,20 +341,34 @@ static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
 	*b = uv_buf_init(chunk, sizeof chunk);
 }
 
-/* A client that ends without having read all that it was sent resets its connection, but what it sent last is
- * still to be read: a job's result. libuv reads no more after an error. */
-static void take_last(struct loop_conn *c, const uv_buf_t *b)
+/* Takes what a client sent before it ended: a job's result. A client that ends without having read all that
+ * it was sent resets its connection, and libuv reads no more after that error. */
+static void take_last(struct loop_conn *c)
 {
 	uv_os_fd_t fd;
 	ssize_t n = 1;
-	c->lines = 0;
-	for (int i = 0; i < LAST_READS && n > 0 && b->len && !c->closing && !c->pause; i++) {
+	struct buf held = c->held;
+	c->held = (struct buf){0};
+	c->last = true;
+	set_pause(c, PAUSE_NOT);
+	if (c->put && !c->admitted)
+		admit(c);
+	take(c, buf_str(&held), held.n);
+	buf_free(&held);
+	for (int i = 0; i < LAST_READS && n > 0 && !c->closing; i++) {
 		n = uv_fileno((const uv_handle_t *)&c->pipe, &fd) < 0
 			? -1
-			: recv(fd, b->base, b->len, MSG_DONTWAIT);
+			: recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
 		if (n > 0)
-			take(c, b->base, (size_t)n);
+			take(c, chunk, (size_t)n);
 	}
+}
+
+void loop_take_last(struct loop *l, int client)
+{
+	struct loop_conn *c = find(l, client);
+	if (c && !c->closing)
+		take_last(c);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -358,7 +376,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	struct loop_conn *c = s->data;
 	if (n < 0) {
 		if (n == UV_ECONNRESET)
-			take_last(c, b);
+			take_last(c);
 		if (!c->closing)
 			hang_up(c);
 		return;

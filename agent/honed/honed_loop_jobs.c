@@ -485,7 +485,8 @@ void loop_jobs_late(struct loop *l, int64_t now_ns)
 			int client = j->client;
 			j->client = -1;
 			loop_gone(l, client);
-		} else {
+		} else { /* its connection may have been paused */
+			loop_take_last(l, j->client);
 			loop_hang_up(l, j->client);
 			over(l, j);
 		}

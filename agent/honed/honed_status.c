@@ -191,7 +191,7 @@ static void put_gate(const struct honed *h, struct buf *b)
 	}
 	buf_printf(b, ",\"gate\":{\"open\":%s", v->open ? "true" : "false");
 	put_text(b, "why", gate_word(v->why));
-	put_text(b, "text", v->text);
+	put_text(b, "words", v->text);
 	put_real(b, "load_pct", v->load_pct, v->load_pct >= 0);
 	put_real(b, "temp_c", s->temp_mc / 1000.0, heat);
 	put_text(b, "zone", heat ? s->zone : NULL);

@@ -57,7 +57,7 @@ static const struct {
     {"fresh_ns", K_NUMBER, AT(fresh_ns)},
     {"ran_s", K_NUMBER, AT(ran_s)},
     {"offline", K_BOOL, AT(offline)},
-    {"stale", K_BOOL, AT(stale)},
+    {"overdue", K_BOOL, AT(stale)},
     {"revoked", K_BOOL, AT(revoked)},
     {"error", K_TEXT, TEXT(error)},
     {"board", K_TEXT, TEXT(board)},
@@ -277,7 +277,7 @@ bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 		json_object_set_new(j, "good", json_boolean(!s.error[0]));
 		json_object_set_new(j, "failures", json_integer(s.pace.failures));
 		for (const char *const *name =
-			 (const char *const[]){"ran_s", "error", "offline", "stale", "revoked", "serial",
+			 (const char *const[]){"ran_s", "error", "offline", "overdue", "revoked", "serial",
 					       "board", "taken", "choices", "refused", "sent", "down_bytes",
 					       "up_bytes", NULL};
 		     *name; name++)

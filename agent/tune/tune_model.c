@@ -724,7 +724,6 @@ static void close_session(struct session *s)
 		pool_close(s->pool);
 	plan_device_close(s->device);
 	cache_close(s->store.cache);
-	leash_close(s->store.leash);
 }
 
 static void tell_spent(const struct tune_spent *s)
@@ -876,6 +875,7 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	}
 	close_session(&s);
 	tune_box_close(&s);
+	leash_close(s.store.leash); /* until then the guard may send by it */
 	out->stopped = tune_stopped(&s);
 	out->elapsed_s = (double)(clock_since_start(s.clock) - o->waited_ns) / 1e9;
 	return rc < 0 ? rc : E_OK;

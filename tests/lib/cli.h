@@ -4,6 +4,7 @@
 #define TESTS_CLI_H
 
 #include "platform/base/file.h"
+#include "tests/lib/json_page.h"
 #include "tests/lib/test.h"
 #include "tools/hone/cmd.h"
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #define KERNELS_ONCE "tune %s --json --rigor estimate --budget 60s --threads 1 %s --cache %s"
 
 static char cli_out[1 << 20], cli_err[1 << 16]; /* of the last run */
+static char cli_command[32];                    /* of the last run: "hone tune" */
 static pid_t last_child;                        /* of the last run */
 static char dir[128]; /* a folder of this process, made on first use, with an empty folder "cache" */
 
@@ -120,6 +122,10 @@ static int hone_to(const char *stdout_path, char *words)
 	for (char *w = strtok(words, " "); w && argc < 31; w = strtok(NULL, " "))
 		argv[argc++] = strcmp(w, "''") ? w : w + 2; /* '' is an empty word */
 	char err_path[256];
+	int word = 1;
+	while (word < argc - 1 && argv[word][0] == '-')
+		word++;
+	snprintf(cli_command, sizeof cli_command, "hone %s", argc > 1 ? argv[word] : "");
 	snprintf(err_path, sizeof err_path, "%s", in_dir("stderr"));
 	fflush(NULL);
 	pid_t pid = fork();
@@ -189,8 +195,25 @@ static inline json_t *parse_out(void)
 	if (!json_is_object(j)) {
 		printf("not one JSON object (%s): %s\n", e.text, cli_out);
 		test_bad = 1;
+	} else if (*cli_command) {
+		json_page_check(cli_command, j);
 	}
 	return j;
+}
+
+/* The count in a list of objects, as {"type": "rec", "count": 3}, of the one whose `key` is `is`; 0: there is
+ * none. */
+static inline json_int_t json_count(const json_t *list, const char *key, const char *is)
+{
+	size_t i;
+	json_t *o;
+	json_array_foreach(list, i, o)
+	{
+		const char *text = json_string_value(json_object_get(o, key));
+		if (text && !strcmp(text, is))
+			return json_integer_value(json_object_get(o, "count"));
+	}
+	return 0;
 }
 
 static inline long long out_number(const char *key)

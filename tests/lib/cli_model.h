@@ -33,7 +33,7 @@ static inline int cli_kernels_there(void)
 {
 	json_t *report = parse_out();
 	int n = (int)json_array_size(json_object_get(report, "kernels"));
-	int64_t there = json_integer_value(json_object_get(json_object_get(report, "device"), "steps"));
+	int64_t there = json_integer_value(json_object_get(json_object_get(report, "device_use"), "steps"));
 	json_decref(report);
 	return there == n ? n : -1;
 }

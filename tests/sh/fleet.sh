@@ -86,8 +86,8 @@ tune() { "$b/hone" tune "$dir/net.onnx" --cache "$dir/$1/cache" --budget "$2" --
 # Counts tasks whose fastest kernel is the same schedule in both caches.
 kept() {
 	for i in "$1" "$2"; do
-		"$b/hone" show --json --cache "$dir/$i/cache" 2>/dev/null | tr '{' '\n' | grep '"kind":"best"' |
-			sed -n 's/.*"task":"\([0-9a-f]*\)".*"cand":"\([^"]*\)".*/\1 \2/p' | sort -u >"$dir/$i.best"
+		"$b/hone" show --json --cache "$dir/$i/cache" 2>/dev/null | tr '{' '\n' | grep '"record_kind":"best"' |
+			sed -n 's/.*"task_key":"\([0-9a-f]*\)".*"cand":"\([^"]*\)".*/\1 \2/p' | sort -u >"$dir/$i.best"
 	done
 	comm -12 "$dir/$1.best" "$dir/$2.best" | wc -l
 }
@@ -107,8 +107,8 @@ reaches() { # first, second
 }
 as_fast() {
 	"$b/hone" bench "$dir/net.onnx" --cache "$dir/$1/cache" --cache "$dir/$2/cache" --json 2>/dev/null | tr '{' '\n' | tee "$dir/turns" |
-		sed -n 's/^"ratio":[0-9.]*,"low":\([0-9.]*\),"high":[0-9.]*}.*/\1/p' | awk '{ n++; good = $1 <= 1.05 } END { exit !(n == 1 && good) }' ||
-		{ grep '^"ratio"' "$dir/turns"; return 1; }
+		sed -n 's/^"time_ratio":[0-9.]*,"time_low":\([0-9.]*\),"time_high":[0-9.]*}.*/\1/p' | awk '{ n++; good = $1 <= 1.05 } END { exit !(n == 1 && good) }' ||
+		{ grep '^"time_ratio"' "$dir/turns"; return 1; }
 }
 say_speed() { # for people: a busy machine times what it will
 	echo "fleet: first board: $(number before_ms <"$dir/$1.json") to $(after $1) ms; second board, 2 s: to $(after $2) ms; $(kept "$1" "$2") of" \
@@ -278,7 +278,7 @@ pull() {
 	echo "${MODEL:-mobilenet_v2}: ${BOX:-60s} on the first board: $(number before_ms <"$dir/first.json") to $(after first) ms; 2 s on another" \
 		"that pulled: $(after second) ms; 2 s without: $(after control) ms; $(kept first second) of $(wc -l <"$dir/first.best") kernels are the first's"
 	"$b/hone" bench "$dir/net.onnx" --cache "$dir/first/cache" --cache "$dir/second/cache" --cache "$dir/control/cache" --json 2>/dev/null | tr '{' '\n' |
-		sed -n 's/^"ratio":\([0-9.]*\),"low":\([0-9.]*\),"high":\([0-9.]*\)}.*/\1 (\2 to \3)/p' | {
+		sed -n 's/^"time_ratio":\([0-9.]*\),"time_low":\([0-9.]*\),"time_high":\([0-9.]*\)}.*/\1 (\2 to \3)/p' | {
 		read -r pulled && read -r without && echo "run in turn, of the first's time: that pulled $pulled, without $without"
 	}
 }

@@ -119,7 +119,7 @@ is() { # UNIT PROPERTY VALUE
 }
 conf() { cat >"$root/etc/hone/honed.conf.d/10-board.conf"; }
 # Counts kernels that a reader of the cache finds, which the daemon's user wrote.
-kernels() { in_board setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=/ /usr/local/bin/hone show --json --cache /var/lib/hone/cache | grep -o '"task"' | wc -l; }
+kernels() { in_board setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=/ /usr/local/bin/hone show --json --cache /var/lib/hone/cache | grep -o '"task_key"' | wc -l; }
 has_kernels() { [ "$(kernels)" -ge "$1" ] || { kernels; sc status --no-pager hone-boot.service; return 1; }; }
 status() { in_board /usr/local/bin/hone status --json; }
 status_says() { status | grep -q "$1" || { status; return 1; }; }

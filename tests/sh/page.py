@@ -193,6 +193,22 @@ def report(b):
                 b.shot("report-%d%s" % (width, "" if scheme == "light" else "-dark"))
 
 
+APART = """[...document.querySelectorAll('svg')].every(s => { const r = [...s.querySelectorAll('text')].map(t =>
+    t.getBoundingClientRect()).filter(r => r.width); return r.every((a, i) => r.every((z, k) => k <= i ||
+    a.right <= z.left || z.right <= a.left || a.bottom - 3 <= z.top || z.bottom - 3 <= a.top)); })"""
+
+
+def charts(b):
+    """Rooflines whose slopes are close to each other (tests/tools/hone/test_chart.c)."""
+    for width in (390, 1280):
+        b.size(width, 800)
+        b.load("file://" + folder + "/charts.html")
+        check("there are charts", b.js("document.querySelectorAll('svg .name').length") > 100)
+        check("no text of a roofline covers another one at %d px" % width, b.js(APART))
+        check("no horizontal scroll of the charts at %d px" % width, b.js(WIDE) <= 0)
+        b.shot("charts-%d" % width)
+
+
 def order(b):
     b.go("/")
     check("the rollout goes on", not api("/v1/api/overview")["stopped"])
@@ -245,7 +261,8 @@ def console(b):
     asked = [e["params"]["request"]["url"] for e in b.events if e.get("method") == "Network.requestWillBeSent"]
     check("nothing was asked of another server",
           asked and all(u.startswith(url) or u.startswith("data:") or u == "about:blank" or
-                        u == "file://" + folder + "/report.html" for u in asked))
+                        u in ("file://" + folder + "/report.html", "file://" + folder + "/charts.html")
+                        for u in asked))
 
 
 b = None
@@ -253,6 +270,7 @@ try:
     b = Browser()
     look(b)
     report(b)
+    charts(b)
     order(b)
     console(b)
 except (OSError, RuntimeError, KeyError, IndexError, TypeError, EOFError, urllib.error.URLError) as e:

@@ -39,4 +39,5 @@ done
 mkdir "$dir/empty" && "$b/hone" zoo -q squeezenet1_1 -o "$dir/a-network-with-a-very-long-name-that-has-no-blank-to-wrap-at.onnx" &&
 	"$b/hone" report -q "$dir"/a-network*.onnx -o "$dir/report.html" --threads 1 --cache "$dir/empty" >"$dir/said" 2>&1 ||
 	failed "hone report writes no page"
+CHARTS=$dir "$b/tests/test_chart" names_of_slopes >"$dir/said" 2>&1 || failed "no charts are made"
 HONE_TOKEN=$token python3 -B tests/sh/page.py "$browser" "$url" "$dir" "$shots" || { cat "$dir/log"; exit 1; }

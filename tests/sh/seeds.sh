@@ -32,10 +32,10 @@ make_deb() { # pack, name, maintainer
 dpkg_there() { dpkg --root="$dir/root" --force-not-root --log=/dev/null "$@"; }
 tuned() { # how many kernels of the model are tuned, by the packs of the root
 	HONE_SEEDS="$dir/root/usr/share/hone/cache" "$build/hone" show --json --cache "$dir/none" >"$dir/show" 2>&1
-	grep -o '"kind": *"best"' "$dir/show" | wc -l
+	grep -o '"record_kind": *"best"' "$dir/show" | wc -l
 }
 kinds_are() { # which kernels the model has by the packs of the root
-	HONE_SEEDS="$dir/root/usr/share/hone/cache" "$build/hone" bench "$dir/m.onnx" --runs 2 --threads 1 --cache "$dir/none" --json 2>/dev/null | grep -o '"kind": *"[a-z]*"' >"$dir/kinds"
+	HONE_SEEDS="$dir/root/usr/share/hone/cache" "$build/hone" bench "$dir/m.onnx" --runs 2 --threads 1 --cache "$dir/none" --json 2>/dev/null | grep -o '"kernel_kind": *"[a-z]*"' >"$dir/kinds"
 	[ -s "$dir/kinds" ] && ! grep -v "$1" "$dir/kinds"
 }
 "$build/tests/boots" net 3 "$dir/m.onnx" "$dir/x.npy" &&

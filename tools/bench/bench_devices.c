@@ -335,10 +335,10 @@ static int take_kernels(const struct bench *b, const char *state, struct run *r)
 	size_t i;
 	if (f)
 		pclose(f);
-	json_array_foreach(json_object_get(all, "records"), i, row)
+	json_array_foreach(json_object_get(all, "record_list"), i, row)
 	{
-		const char *kind = json_string_value(json_object_get(row, "kind"));
-		const char *task = json_string_value(json_object_get(row, "task"));
+		const char *kind = json_string_value(json_object_get(row, "record_kind"));
+		const char *task = json_string_value(json_object_get(row, "task_key"));
 		const char *device = json_string_value(json_object_get(row, "device"));
 		double ms = json_number_value(json_object_get(row, "median_ms"));
 		int k = device && strcmp(device, "cpu") != 0;

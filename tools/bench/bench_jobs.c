@@ -479,7 +479,7 @@ static int race_networks(struct bench *b, int model)
 		json_t *m = json_array_get(json_object_get(all, "models"), way);
 		json_t *r = way ? json_array_get(json_object_get(all, "ratios"), way - 1) : NULL;
 		c->ms = json_number_value(json_object_get(m, "median_ms"));
-		c->ratio = way ? json_number_value(json_object_get(r, "ratio")) : 1;
+		c->ratio = way ? json_number_value(json_object_get(r, "time_ratio")) : 1;
 	}
 	json_decref(all);
 	return status ? fail(E_CHILD, "%s ended with status %d", cmd, status) : E_OK;

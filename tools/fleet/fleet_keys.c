@@ -174,7 +174,7 @@ static int tell(const struct args *args, const struct keys *k, const char *dir)
 {
 	if (args->json)
 		return json_out(json_pack("{s:s,s:s,s:[s,s,s]}", "keys", dir, "admin_token", k->token,
-					  "offline", "offline/root-1.key", "offline/root-2.key",
+					  "offline_keys", "offline/root-1.key", "offline/root-2.key",
 					  "offline/root-3.key"));
 	struct buf same = {0};
 	for (size_t i = 0; i < 2; i++)

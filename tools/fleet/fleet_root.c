@@ -302,7 +302,7 @@ static int run_root(const struct args *args)
 }
 
 static const struct opt root_opts[] = {
-    {"sign", OPT_LIST, "KEY", "next, sign: file of a private root key"},
+    {"sign", OPT_LIST, "KEYFILE", "next, sign: file of a private root key"},
     {"add-root", OPT_LIST, "HEX", "next: a public key that may sign roots"},
     {"drop-root", OPT_LIST, "ID", "next: a key that may no longer sign roots"},
     {"add-fleet", OPT_LIST, "HEX", "next: a public key that may sign snapshots"},

@@ -140,7 +140,7 @@ static int make_token(const struct args *args, struct work *w)
 	if (rc < 0)
 		return rc;
 	if (args->json)
-		return json_out(json_pack("{s:s,s:I,s:I}", "token", token, "uses", (json_int_t)uses,
+		return json_out(json_pack("{s:s,s:I,s:I}", "token", token, "boards_at_most", (json_int_t)uses,
 					  "expires_s", (json_int_t)(now + left_s)));
 	puts(token);
 	log_info(
@@ -209,9 +209,9 @@ static int print_board(void *ctx, const struct store_board *b)
 static int pack_board(void *ctx, const struct store_board *b)
 {
 	json_t *j = json_pack("{s:s,s:o,s:s,s:o,s:I,s:I,s:I,s:I,s:b,s:b,s:o}", "id", b->id, "name",
-			      json_text(b->name), "class", b->cls, "label", json_text(b->label), "enrolled_s",
-			      (json_int_t)b->enrolled_s, "last_s", (json_int_t)b->last_s, "batches",
-			      (json_int_t)b->batches, "records", (json_int_t)b->records, "revoked",
+			      json_text(b->name), "class", b->cls, "class_label", json_text(b->label),
+			      "enrolled_s", (json_int_t)b->enrolled_s, "last_s", (json_int_t)b->last_s,
+			      "batches", (json_int_t)b->batches, "records", (json_int_t)b->records, "revoked",
 			      b->revoked_s != 0, "struck", b->struck, "why", json_text(b->why));
 	return json_array_append_new(ctx, j) < 0 ? fail(E_NOMEM, "no memory for the JSON") : E_OK;
 }

@@ -185,7 +185,7 @@ void calibrate_former(const struct args *a, const struct tune_report *r)
 json_t *calibrate_json(const struct recipe *r)
 {
 	return !r->layers ? json_null()
-			  : json_pack("{si si si si so so so}", "layers", r->layers, "quantized",
+			  : json_pack("{si si si si so so so}", "layer_count", r->layers, "quantized_layers",
 				      r->quantised, "examples", r->examples, "held_out", r->held_out,
 				      "measured_error", json_num(r->error), "held_out_error",
 				      r->held_out ? json_num(r->held_out_error) : json_null(), "limit",

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
 	WIDTH = 860,
@@ -11,6 +12,8 @@ enum {
 	HEIGHT = CHART_CURVES_HEIGHT,
 	LEFT = 70,
 	TEXT_HEIGHT = 14, /* with the gap above it */
+	NAME_LETTER = 10, /* width of a capital of a slope's name, at most */
+	NAME_GAP = 4,
 	RIGHT = 20,
 	TOP = 16,
 	BOTTOM = 44,
@@ -35,7 +38,8 @@ void chart_style(struct buf *out)
 	    "margin:2em auto;padding:0 1em;overflow-wrap:anywhere}*{box-sizing:border-box}h1{font-size:1.5em}"
 	    "h2{font-size:1.15em;margin-top:2em}"
 	    "svg{width:100%;height:auto;font:12px system-ui,sans-serif;fill:var(--ink)}"
-	    ".axis{stroke:var(--line);fill:none}.tick{fill:var(--dim)}.roof{stroke:var(--roof);fill:none}"
+	    ".axis{stroke:var(--line);fill:none}.tick{fill:var(--dim)}"
+	    ".name{paint-order:stroke;stroke:var(--page);stroke-width:3px}.roof{stroke:var(--roof);fill:none}"
 	    ".level{stroke:var(--roof);stroke-dasharray:4 4;fill:none;opacity:.6}.old{fill:var(--old)}"
 	    ".new{fill:var(--new)}.dot{fill:var(--new);fill-opacity:.55;stroke:var(--new)}"
 	    ".curve{stroke:var(--new);fill:none;stroke-width:2}"
@@ -130,21 +134,76 @@ static void decades(struct buf *out, const struct scale *x, const struct scale *
 	tick(out, x->from + 4, TOP - 4, "start", "GFLOP/s");
 }
 
-/* Draws the slope of one memory level, up to where the roof of arithmetic begins. */
-static void slope(struct buf *out, const struct scale *x, const struct scale *y, double gbs, double peak,
-		  const char *kind, const char *name)
+/* The names of slopes, so that none covers another one. */
+struct names {
+	int n;
+	struct {
+		double left, right, base;
+	} of[4];
+};
+
+static bool covers(const struct names *s, double left, double right, double base)
 {
-	double lo = pow(10, x->lo), hi = pow(10, x->hi), ridge = peak / gbs;
-	double bottom = pow(10, y->lo) / gbs, begin_at = bottom > lo ? bottom : lo;
-	double end = ridge < hi ? ridge : hi;
-	if (begin_at >= end)
-		return;
-	double x1 = place(x, begin_at), y1 = place(y, begin_at * gbs), x2 = place(x, end),
-	       y2 = place(y, end * gbs);
-	line(out, kind, x1, y1, x2, y2);
-	/* Below the line, so far right that its top is, too. */
-	double right = (x2 - x1) / (y1 - y2) * TEXT_HEIGHT + 4;
-	tick(out, x1 + right, y1 - 2, "start", name);
+	for (int i = 0; i < s->n; i++)
+		if (left < s->of[i].right + NAME_GAP && right > s->of[i].left - NAME_GAP &&
+		    fabs(base - s->of[i].base) < TEXT_HEIGHT)
+			return true;
+	return false;
+}
+
+/* Writes a name beside the slope from (x1, y1) up to (x2, y2): as near to its lower end as there is room,
+ * left of it or right of it. */
+static void name_slope(struct buf *out, struct names *s, const struct scale *x, double x1, double y1,
+		       double x2, double y2, bool on_left, const char *name)
+{
+	double run = (x2 - x1) / (y1 - y2), wide = NAME_LETTER * (double)strlen(name), left = 0, base = 0;
+	for (double up = 0; up == 0 || y1 - up > y2 + TEXT_HEIGHT; up += 2) {
+		base = y1 - 2 - up;
+		/* to the left of the slope at the bottom of the letters, or to the right of it at their top
+		 */
+		left = x1 + run * (up + (on_left ? 2 : TEXT_HEIGHT)) + (on_left ? -4 - wide : 4);
+		if (left >= x->from + 2 && left + wide <= x->to && !covers(s, left, left + wide, base))
+			break;
+	}
+	s->of[s->n].left = left;
+	s->of[s->n].right = left + wide;
+	s->of[s->n++].base = base;
+	buf_printf(out, "<text class=\"tick name\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"start\">%s</text>\n",
+		   left, base, name);
+}
+
+/* Horizontal distance, in pixels, from the slope of level i to the next one of less (or more) bandwidth. */
+static double room_beside(const struct scale *x, const double gbs[4], int i, bool of_more)
+{
+	double room = x->to - x->from;
+	for (int k = 0; k < 4; k++) {
+		double ratio = gbs[k] > 0 ? of_more ? gbs[k] / gbs[i] : gbs[i] / gbs[k] : 0;
+		if (k != i && ratio >= 1)
+			room = fmin(room, log10(ratio) / (x->hi - x->lo) * (x->to - x->from));
+	}
+	return room;
+}
+
+/* Draws the slope of each memory level, up to where the roof of arithmetic begins. */
+static void slopes(struct buf *out, const struct scale *x, const struct scale *y, const double gbs[4],
+		   double peak)
+{
+	static const char *const level[] = {"L1", "L2", "L3", "DRAM"};
+	double lo = pow(10, x->lo), hi = pow(10, x->hi);
+	struct names names = {0};
+	for (int i = 3; i >= 0; i--) {
+		double bottom = gbs[i] > 0 ? pow(10, y->lo) / gbs[i] : hi,
+		       begin_at = bottom > lo ? bottom : lo;
+		double end = gbs[i] > 0 && peak / gbs[i] < hi ? peak / gbs[i] : hi;
+		if (begin_at >= end)
+			continue;
+		double x1 = place(x, begin_at), y1 = place(y, begin_at * gbs[i]), x2 = place(x, end),
+		       y2 = place(y, end * gbs[i]);
+		double room = room_beside(x, gbs, i, false), wide = NAME_LETTER * (double)strlen(level[i]);
+		line(out, i == 3 ? "roof" : "level", x1, y1, x2, y2);
+		name_slope(out, &names, x, x1, y1, x2, y2,
+			   room < wide + 2 * NAME_GAP && room_beside(x, gbs, i, true) > room, level[i]);
+	}
 }
 
 static int left_of(int width)
@@ -166,8 +225,7 @@ static void widen(struct scale *s, double v)
 static void roofline(const struct target *t, int cores, const struct chart_kernel *k, int n, int width,
 		     struct buf *out)
 {
-	static const char *const level[] = {"L1", "L2", "L3", "DRAM"};
-	double peak = t->fma_gflops * cores, all = 0;
+	double peak = t->fma_gflops * cores, all = 0, gbs[4];
 	struct scale x = {-1, 2, left_of(width), width - RIGHT, true}, y = {0, 0, HEIGHT - BOTTOM, TOP, true};
 	widen(&y, peak > 0 ? peak : 1);
 	for (int i = 0; i < n; i++) {
@@ -180,8 +238,9 @@ static void roofline(const struct target *t, int cores, const struct chart_kerne
 	begin(out, width, HEIGHT, "roofline");
 	decades(out, &x, &y);
 	for (int i = 0; i < 4; i++)
-		if (t->bw_gbs[i] > 0 && peak > 0)
-			slope(out, &x, &y, t->bw_gbs[i] * cores, peak, i == 3 ? "roof" : "level", level[i]);
+		gbs[i] = t->bw_gbs[i] * cores;
+	if (peak > 0)
+		slopes(out, &x, &y, gbs, peak);
 	if (peak > 0)
 		line(out, "roof", x.from, place(&y, peak), x.to, place(&y, peak));
 	for (int i = 0; i < n; i++) {

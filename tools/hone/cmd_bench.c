@@ -272,14 +272,14 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		const char *why = roof_why(&r.roof, r.roofline_pct);
 		json_array_append_new(
-		    list, json_pack("{so so so so so so so so so ss sb ss}", "name", json_text(k[i].name), "label",
-				    json_text(k[i].label), "us", json_num(r.us), "min_us", json_num(r.min_us),
-				    "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct),
-				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
-				    why ? json_text(why) : json_null(), "peak_note",
-				    r.peak_why ? json_text(r.peak_why) : json_null(), "kind", ready_kind(&k[i]),
-				    "at_default", k[i].at_default, "device",
-				    b->host.name && !is_beside(b, v, &k[i]) ? b->host.name : "cpu"));
+		    list,
+		    json_pack("{so so so so so so so so so ss sb ss}", "name", json_text(k[i].name), "label",
+			      json_text(k[i].label), "us", json_num(r.us), "min_us", json_num(r.min_us),
+			      "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct), "roofline_pct",
+			      json_num(r.roofline_pct), "roofline_note", why ? json_text(why) : json_null(),
+			      "peak_note", r.peak_why ? json_text(r.peak_why) : json_null(), "kernel_kind",
+			      ready_kind(&k[i]), "at_default", k[i].at_default, "device",
+			      b->host.name && !is_beside(b, v, &k[i]) ? b->host.name : "cpu"));
 	}
 	arena_free(&a);
 	return list;
@@ -333,14 +333,14 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(), "threads", b->host.threads,
 	    "runs", b->runs, "median_ms", json_ms(s.median), "p90_ms", json_ms(s.p90), "p99_ms",
 	    json_ms(s.p99), "min_ms", json_ms(s.min), "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct",
-	    json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory",
+	    json_num(b->cpu_pct), "plan_bytes", (json_int_t)plan_bytes(v->ready.plan), "memory",
 	    bench_memory_json(&v->ready), "kernels", kernels_json(b, v), "median_low_ms",
 	    json_ms(s.interval.low), "median_high_ms", json_ms(s.interval.high), "disturbed",
 	    why.n ? json_text(buf_str(&why)) : json_null(), "gain",
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null(), "not_quantized",
 	    v->ready.model.floats ? json_text(v->ready.model.floats) : json_null());
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
-	json_object_set_new(o, "device", bench_device_json(&v->ready));
+	json_object_set_new(o, "device_use", bench_device_json(&v->ready));
 	add_not_default(v, o);
 	buf_free(&why);
 	const struct plan_kernel *k;
@@ -376,9 +376,9 @@ static int report_json(struct bench *b, const struct faster *faster)
 	for (int i = 0; i < b->n; i++)
 		json_array_append_new(models, variant_json(b, &b->variant[i]));
 	for (int i = 1; i < b->n; i++)
-		json_array_append_new(list, json_pack("{so so so}", "ratio", json_num(1 / faster[i].ratio),
-						      "low", json_num(1 / faster[i].high), "high",
-						      json_num(1 / faster[i].low)));
+		json_array_append_new(
+		    list, json_pack("{so so so}", "time_ratio", json_num(1 / faster[i].ratio), "time_low",
+				    json_num(1 / faster[i].high), "time_high", json_num(1 / faster[i].low)));
 	json_t *lines = json_array();
 	for (int i = 1; i < b->n; i++)
 		json_array_append_new(lines, headline_json(&faster[i], &b->machine));

@@ -336,10 +336,11 @@ static int put_report(const char *path, char *const text[SECTIONS])
 
 static int put_json(char *const text[SECTIONS])
 {
-	json_t *o = json_object();
+	json_t *list = json_array();
 	for (int i = 0; i < SECTIONS; i++)
-		json_object_set_new(o, sections[i].name, json_text(text[i]));
-	return json_out(o);
+		json_array_append_new(
+		    list, json_pack("{ss so}", "name", sections[i].name, "words", json_text(text[i])));
+	return json_out(json_pack("{so}", "sections", list));
 }
 
 static void list(const char *path)

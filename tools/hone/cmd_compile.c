@@ -141,12 +141,14 @@ static json_t *origins_json(const struct compile *c)
 {
 	const struct plan_kernel *k;
 	int n = plan_kernels(c->plan, &k), count[4] = {0};
-	json_t *o = json_object();
+	json_t *list = json_array();
 	for (int i = 0; i < n; i++)
 		count[kernel_origin_kind(k[i].origin, k[i].at_default)]++;
 	for (int i = 0; i < 4; i++)
-		json_object_set_new(o, ready_origin((enum kernel_origin)i), json_integer(count[i]));
-	return o;
+		json_array_append_new(list,
+				      json_pack("{ss si}", "kernel_kind", ready_origin((enum kernel_origin)i),
+						"count", count[i]));
+	return list;
 }
 
 /* Kernels of the cache whose best schedule is the default one. */
@@ -240,8 +242,8 @@ static json_t *c_json(const struct compile *c)
 	const struct plan_c_sizes *s = &c->sizes;
 	return json_pack("{ss sI sI sI sI si si}", "name", c->c_name, "code_bytes", (json_int_t)s->code_bytes,
 			 "weight_bytes", (json_int_t)s->weight_bytes, "arena_bytes",
-			 (json_int_t)s->arena_bytes, "thread_bytes", (json_int_t)s->thread_bytes, "kernels",
-			 s->kernels, "portable", s->portable);
+			 (json_int_t)s->arena_bytes, "thread_bytes", (json_int_t)s->thread_bytes,
+			 "kernel_count", s->kernels, "portable", s->portable);
 }
 
 /* Records the model's identity before it is read. */
@@ -276,24 +278,24 @@ static int report(struct compile *c)
 	json_t *origins = origins_json(c);
 	if (c->args->json)
 		return json_out(json_pack("{so so ss si so si sO so*}", "model", json_text(c->args->pos[0]),
-					  "output", dir ? json_text(dir) : json_null(), "target",
-					  c->host.target.isa, "threads", c->host.threads, "kernels", origins,
-					  "at_default", at_defaults(c), "files", c->files, "c",
+					  "output", dir ? json_text(dir) : json_null(), "isa",
+					  c->host.target.isa, "threads", c->host.threads, "kernels_by_kind",
+					  origins, "at_default_count", at_defaults(c), "files", c->files, "c",
 					  *c->c_name ? c_json(c) : NULL));
 	size_t i;
-	json_t *f, *count;
-	const char *name;
+	json_t *f, *origin;
 	json_array_foreach(c->files, i, f)
 	{
 		double kib = (double)json_integer_value(json_object_get(f, "bytes")) / 1024;
 		printf(kib < 1024 ? "%s  %.1f KiB\n" : "%s  %.2f MiB\n",
 		       json_string_value(json_object_get(f, "file")), kib < 1024 ? kib : kib / 1024);
 	}
-	json_object_foreach(origins, name, count)
+	json_array_foreach(origins, i, origin)
 	{
-		int n = (int)json_integer_value(count);
+		int n = (int)json_integer_value(json_object_get(origin, "count"));
 		if (n)
-			printf("%d %s kernel%s\n", n, name, plural_s(n));
+			printf("%d %s kernel%s\n", n,
+			       json_string_value(json_object_get(origin, "kernel_kind")), plural_s(n));
 	}
 	json_decref(origins);
 	if (*c->c_name) {

@@ -23,7 +23,7 @@ static json_t *describe_json(const struct dev *d, const struct target *t)
 		      "fma", t->fma, "l1_bytes", (json_int_t)t->l1_bytes, "l2_bytes", (json_int_t)t->l2_bytes,
 		      "l3_bytes", (json_int_t)t->l3_bytes, "gflops_per_core", json_num(t->fma_gflops),
 		      "read_gbs", json_num(t->bw_gbs[0]), json_num(t->bw_gbs[1]), json_num(t->bw_gbs[2]),
-		      json_num(t->bw_gbs[3]), "target", json_string(buf_str(&text)));
+		      json_num(t->bw_gbs[3]), "target_text", json_string(buf_str(&text)));
 	buf_free(&text);
 	return j;
 }
@@ -137,8 +137,8 @@ static int check_boards(const struct args *a)
 		rc = E_OK;
 	if (a->json)
 		rc = rc < 0 ? rc
-			    : json_out(json_pack("{ss? ss? si ss}", "board", known ? b.file : NULL,
-						 "board_name", known ? b.name : NULL, "mistakes", n, "text",
+			    : json_out(json_pack("{ss? ss? si ss}", "board_file", known ? b.file : NULL,
+						 "board_name", known ? b.name : NULL, "mistakes", n, "words",
 						 buf_str(&mistakes)));
 	else if (rc >= 0)
 		printf("%s", buf_str(&mistakes));
@@ -194,7 +194,7 @@ static int run_devices(const struct args *a)
 	for (int i = 1; i < c.n; i++)
 		list_cluster(a, &c.of[i], devices);
 	if (a->json)
-		return json_out(json_pack("{ss? ss? so so so}", "board", known ? board.file : NULL,
+		return json_out(json_pack("{ss? ss? so so so}", "board_file", known ? board.file : NULL,
 					  "board_name", known ? board.name : NULL, "devices", devices,
 					  "opencl", drivers_json(DRIVERS_OPENCL, cache, DRIVERS_WAIT_NS),
 					  "cuda", drivers_json(DRIVERS_CUDA, cache, DRIVERS_WAIT_NS)));

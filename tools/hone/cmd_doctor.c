@@ -24,12 +24,13 @@ static int report_json(const struct report *r)
 	json_t *list = json_array();
 	for (int i = 0; i < r->n; i++)
 		json_array_append_new(list,
-				      json_pack("{ss ss so so}", "check", r->f[i].check, "verdict",
+				      json_pack("{ss ss so so}", "check", r->f[i].check, "severity",
 						finding_word(r->f[i].kind), "what", json_text(r->f[i].what),
 						"remedy", json_text(r->f[i].remedy)));
-	return json_out(json_pack("{si si si si sb so}", "problems", r->count[FINDING_PROBLEM], "warnings",
-				  r->count[FINDING_WARNING], "notes", r->count[FINDING_NOTE], "ok",
-				  r->count[FINDING_OK], "stopped", interrupted(), "findings", list));
+	return json_out(json_pack("{si si si si sb so}", "problem_count", r->count[FINDING_PROBLEM],
+				  "warning_count", r->count[FINDING_WARNING], "note_count",
+				  r->count[FINDING_NOTE], "ok_count", r->count[FINDING_OK], "stopped",
+				  interrupted(), "findings", list));
 }
 
 static void print_finding(const struct finding *f, bool color)

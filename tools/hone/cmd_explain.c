@@ -291,17 +291,17 @@ static json_t *why_json(const struct explain *e, const struct why *w)
 {
 	char key[33];
 	key_text(w->task->key, key);
-	return json_pack("{ss so so si ss so so so so so so so ss so sb so so so so}", "key", key, "label",
-			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses,
-			 "level", level_name((int)level_of(e, w)), "cand", json_text(w->cand), "default_cand",
-			 json_text(w->def), "ms", ms_or_null(w->tuned ? w->times.best_ns : 0), "default_ms",
-			 ms_or_null(w->times.default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
-			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
-			 ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute", "gain",
-			 headline_json(&w->times.faster, NULL), "raced", w->times.raced, "kind", kind_json(w),
-			 "stale", w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
-			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null(), "other_levels",
-			 explain_levels_json(w->levels));
+	return json_pack(
+	    "{ss so so si ss so so so so so so so ss so sb so so so so}", "task_key", key, "label",
+	    json_text(w->label), "task_text", json_text(w->task->text), "uses", w->task->uses, "level",
+	    level_name((int)level_of(e, w)), "cand", json_text(w->cand), "default_cand", json_text(w->def),
+	    "ms", ms_or_null(w->tuned ? w->times.best_ns : 0), "default_ms", ms_or_null(w->times.default_ns),
+	    "draft_ms", ms_or_null(w->best_draft_ns), "default_draft_ms", ms_or_null(w->default_draft_ns),
+	    "roofline_ms", ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute",
+	    "gain", headline_json(&w->times.faster, NULL), "raced", w->times.raced, "kernel_kind",
+	    kind_json(w), "stale", w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
+	    w->logged ? explain_log_json(&w->log, &w->payback) : json_null(), "other_levels",
+	    explain_levels_json(w->levels));
 }
 
 /* "; fastest run 12.3 us", where that is far from the median, which the table of what was tried does not
@@ -489,8 +489,8 @@ static json_t *choices_json(const struct choices *c)
 	json_t *list = json_array();
 	for (int i = 0; i < c->n; i++)
 		json_array_append_new(
-		    list, json_pack("{ss so si}", "kind", choice_kind_name(c->choice[i].kind), "name",
-				    json_text(c->choice[i].name), "number", c->choice[i].number));
+		    list, json_pack("{ss so si}", "choice_kind", choice_kind_name(c->choice[i].kind), "name",
+				    json_text(c->choice[i].name), "setting", c->choice[i].number));
 	return list;
 }
 
@@ -652,8 +652,8 @@ static int add_task(struct explain *e, int i, struct why *w, struct listing *l)
 static int listing_json(struct explain *e, const struct listing *l)
 {
 	return json_out(json_pack("{so ss so so so so sO}", "model", json_text(e->model.path), "level",
-				  level_name((int)e->level), "quantized", calibrate_json(&e->model.recipe),
-				  "choices", choices_json(&e->model.choices), "gain",
+				  level_name((int)e->level), "recipe", calibrate_json(&e->model.recipe),
+				  "graph_choices", choices_json(&e->model.choices), "gain",
 				  e->has_gain ? headline_gain_json(&e->gain) : json_null(), "payback",
 				  explain_payback_json(&l->all), "tasks", l->json));
 }

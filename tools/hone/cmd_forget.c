@@ -453,7 +453,7 @@ static int report(const struct args *a, const char *dir, struct forget *f)
 			    "lists the keys",
 			    dir, f->task, dir);
 	if (a->json)
-		return json_out(json_pack("{so si si si si si si}", "cache", json_text(dir), "kernels",
+		return json_out(json_pack("{so si si si si si si}", "cache", json_text(dir), "kernel_count",
 					  f->kernels, "hints", f->hints, "logs", f->logs, "marks", f->marks,
 					  "recipes", f->recipes, "shared", f->kept));
 	struct buf recipes = {0};

@@ -256,11 +256,11 @@ static int print(struct image *m, const char *out)
 {
 	const char *pack = arg_str(m->a, "pack", NULL);
 	if (m->a->json)
-		return json_out(json_pack("{ss so si ss si si si so ss* ss*}", "command", "image", "file",
-					  json_text(out), "partition", m->partition, "arch", m->arch, "files",
-					  m->files, "written", m->written, "removed", m->removed, "notes",
-					  json_incref(m->notes), "pack_class", pack ? m->pack.cls : NULL,
-					  "pack_label", pack && *m->pack.label ? m->pack.label : NULL));
+		return json_out(json_pack(
+		    "{ss so si ss si si si so ss* ss*}", "command", "image", "file", json_text(out),
+		    "partition", m->partition, "arch", m->arch, "file_count", m->files, "written", m->written,
+		    "removed", m->removed, "notes", json_incref(m->notes), "pack_class",
+		    pack ? m->pack.cls : NULL, "pack_label", pack && *m->pack.label ? m->pack.label : NULL));
 	table_say("%s: %d files of hone in the root (partition %d, %s), %d of them written now%s", out,
 		  m->files, m->partition, m->arch, m->written,
 		  m->removed ? ", what an earlier run had left removed" : "");

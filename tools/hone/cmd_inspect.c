@@ -319,16 +319,18 @@ static json_t *values_json(const struct look_value *v, int n)
 {
 	json_t *list = json_array();
 	for (int i = 0; i < n; i++) {
-		json_t *shape = v[i].ranked ? json_array() : json_null();
+		json_t *shape = v[i].ranked ? json_array() : json_null(), *dims = json_deep_copy(shape);
 		for (int k = 0; k < v[i].rank; k++) {
 			const struct look_dim *d = &v[i].dim[k];
-			json_array_append_new(shape, d->size >= 0 ? json_integer(d->size)
-						     : *d->name   ? json_text(d->name)
-								  : json_null());
+			bool given = d->size >= 0;
+			json_array_append_new(shape, given ? json_integer(d->size) : json_null());
+			json_array_append_new(dims, given      ? json_sprintf("%lld", (long long)d->size)
+						    : *d->name ? json_text(d->name)
+							       : json_null());
 		}
-		json_array_append_new(list, json_pack("{so so so}", "name", json_text(v[i].name), "type",
+		json_array_append_new(list, json_pack("{so so so so}", "name", json_text(v[i].name), "dtype",
 						      *v[i].type ? json_text(v[i].type) : json_null(),
-						      "shape", shape));
+						      "shape", shape, "dims", dims));
 	}
 	return list;
 }
@@ -352,7 +354,7 @@ static json_t *ops_json(const struct look_op *o, int n)
 {
 	json_t *list = json_array();
 	for (int i = 0; i < n; i++)
-		json_array_append_new(list, json_pack("{so so si}", "type", json_text(o[i].type), "domain",
+		json_array_append_new(list, json_pack("{so so si}", "op_type", json_text(o[i].type), "domain",
 						      json_text(o[i].domain ? o[i].domain : ""), "nodes",
 						      o[i].uses));
 	return list;
@@ -371,14 +373,15 @@ static json_t *lines_json(const struct inspect *in)
 
 static json_t *opsets_json(const struct onnx_look *l, json_int_t *own)
 {
-	json_t *o = json_object();
+	json_t *list = json_array();
 	*own = 0;
 	for (int i = 0; i < l->nopsets; i++) {
-		json_object_set_new(o, l->opset[i].domain, json_integer(l->opset[i].version));
+		json_array_append_new(list, json_pack("{so sI}", "domain", json_text(l->opset[i].domain),
+						      "opset", (json_int_t)l->opset[i].version));
 		if (!strcmp(l->opset[i].domain, "ai.onnx") && l->opset[i].version > *own)
 			*own = l->opset[i].version;
 	}
-	return o;
+	return list;
 }
 
 static int print_json(const struct inspect *in)
@@ -392,9 +395,9 @@ static int print_json(const struct inspect *in)
 	    "opsets", opsets, "ir", (json_int_t)l->ir, "producer", json_text(l->producer), "nodes", l->nodes,
 	    "weights", (json_int_t)l->weights, "inputs", values_json(l->in, l->nin), "outputs",
 	    values_json(l->out, l->nout), "free", free_json(l), "operators", ops_json(l->op, l->nops),
-	    "untuned", in->imported ? ops_json(in->untuned, in->nuntuned) : json_null(), "no_c_form",
-	    in->imported ? ops_json(in->formless, in->nformless) : json_null(), "unsupported", unsupported,
-	    "needs_sizes", in->needs_sizes ? json_text(in->problem) : json_null()));
+	    "untuned_operators", in->imported ? ops_json(in->untuned, in->nuntuned) : json_null(),
+	    "no_c_form", in->imported ? ops_json(in->formless, in->nformless) : json_null(), "unsupported",
+	    unsupported, "needs_sizes", in->needs_sizes ? json_text(in->problem) : json_null()));
 }
 
 /* Without --shape, the shapes stay as the model declares them: names of free sizes are what --shape takes. */

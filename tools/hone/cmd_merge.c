@@ -89,8 +89,8 @@ static int run_merge(const struct args *a)
 	}
 	if (a->json)
 		return json_out(json_pack("{so si si si si si si}", "cache", json_text(dir), "taken", s.taken,
-					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",
-					  s.left_out, "hints_left", s.hints));
+					  "known", s.known, "code_objects", s.code, "refused", s.refused,
+					  "left_out", s.left_out, "hints_left", s.hints));
 	struct buf b = {0};
 	exchange_words(s.of, &b);
 	table_say("%s merged into %s, %d with code; %d known or slower", buf_str(&b), dir, s.code, s.known);

@@ -79,21 +79,40 @@ static int describe(const struct args *a, struct pack *p)
 	return E_OK;
 }
 
-/* What the pack's n entries are: "2 records, choices for 1 model, code of 2 candidates". Marks and gains,
- * which say something of this machine alone, are others. */
-static void put_packed(const struct args *a, const struct pack *p, int n, struct buf *out)
+/* What the pack's entries are. */
+struct packed {
+	int of[CACHE_TYPES]; /* records, by type */
+	int records;         /* all that hone export has lines for; of a fleet, its hints, too */
+	int hints;           /* of other boards, which this one has not tried */
+	int code, others;    /* others: marks and gains, which say something of this machine alone */
+};
+
+static void count_packed(const struct args *a, const struct pack *p, int n, struct packed *out)
 {
 	struct cache_state s;
 	cache_state(p->cache, &s);
-	int code = arg_flag(a, "no-code") ? 0 : s.count[CACHE_CODE];
-	int others = n - code - s.count[CACHE_REC] - s.count[CACHE_HINT] - s.count[CACHE_CHOICES] -
-		     s.count[CACHE_HINT_CHOICES] - s.count[CACHE_HISTORY] - s.count[CACHE_TRIALS] -
-		     s.count[CACHE_RECIPE];
-	exchange_words(s.count, out);
-	if (code)
-		buf_printf(out, ", code of %d candidate%s", code, plural_s(code));
-	if (others > 0)
-		buf_printf(out, ", %d other entr%s", others, others == 1 ? "y" : "ies");
+	*out = (struct packed){.code = arg_flag(a, "no-code") ? 0 : s.count[CACHE_CODE],
+			       .hints = s.count[CACHE_HINT] + s.count[CACHE_HINT_CHOICES]};
+	for (int i = 0; exchange_types[i]; i++)
+		out->records += out->of[exchange_types[i]] = s.count[exchange_types[i]];
+	out->others = n - out->code - out->hints - out->records;
+	if (arg_given(a, "from")) {
+		memcpy(out->of, s.count, sizeof out->of);
+		out->records += out->hints;
+		out->hints = 0;
+	}
+}
+
+/* "2 records, choices for 1 model, code of 2 candidates" */
+static void put_packed(const struct packed *p, struct buf *out)
+{
+	exchange_words(p->of, out);
+	if (p->hints)
+		buf_printf(out, ", %d hint%s of other boards", p->hints, plural_s(p->hints));
+	if (p->code)
+		buf_printf(out, ", code of %d candidate%s", p->code, plural_s(p->code));
+	if (p->others > 0)
+		buf_printf(out, ", %d other entr%s", p->others, p->others == 1 ? "y" : "ies");
 }
 
 static int print(const struct args *a, const struct pack *p, int n)
@@ -101,21 +120,24 @@ static int print(const struct args *a, const struct pack *p, int n)
 	const char *above = arg_given(a, "from") ? NULL : model_cache_above(p->cache, p->dir);
 	struct public_key key = {0};
 	char id[KEY_ID_HEX + 1] = "", hex[2 * PUBLIC_KEY_BYTES + 1] = "";
+	struct packed in;
+	count_packed(a, p, n, &in);
 	if (p->key) {
 		private_key_public(p->key, &key);
 		public_key_id(&key, id);
 		hex_write(key.b, PUBLIC_KEY_BYTES, hex);
 	}
 	if (a->json)
-		return json_out(json_pack("{so so* so si sI ss sI ss* ss*}", "cache", json_text(p->dir),
+		return json_out(json_pack("{so so* so si si si si sI ss ss* ss*}", "cache", json_text(p->dir),
 					  "also", above ? json_text(above) : NULL, "file", json_text(p->out),
-					  "records", n, "bytes", (json_int_t)p->about.bytes, "class",
-					  p->about.cls, "code", (json_int_t)p->about.code, "signed_by",
-					  *id ? id : NULL, "public", *hex ? hex : NULL));
+					  "records", in.records, "hints", in.hints, "code_objects", in.code,
+					  "other_entries", in.others, "bytes", (json_int_t)p->about.bytes,
+					  "class", p->about.cls, "signed_by", *id ? id : NULL, "public",
+					  *hex ? hex : NULL));
 	struct buf from = {0}, what = {0};
 	if (above)
 		model_cache_names(p->cache, p->dir, &from);
-	put_packed(a, p, n, &what);
+	put_packed(&in, &what);
 	table_say("%s: %s%s%s, %lld bytes%s%s", p->out, buf_str(&what), above ? " of " : "", buf_str(&from),
 		  (long long)p->about.bytes, *id ? ", signed by " : "", id);
 	buf_free(&from);
@@ -214,8 +236,9 @@ const struct cmd cmd_pack = {
     .usage = "[-o FILE.seg] [--no-code] [--key FILE] [--from FOLDER] [--cache DIR]",
     .summary = "write the cache as one file, to ship in an image",
     .details =
-	"Superseded records are left out; with --json, records counts all entries of the file, of code,\n"
-	"too. Put into any folder of seeds (" CACHE_SEED ", or $HONE_SEEDS), the file is\n"
+	"Superseded records are left out; with --json, records counts what hone export writes, not code\n"
+	"and not hints of other boards. Put into any folder of seeds (" CACHE_SEED
+	", or $HONE_SEEDS), the file is\n"
 	"used below the board's own records; its code is only run, and its recipes of level int8 only "
 	"used, if\n"
 	"nobody but root can write the file. With a recipe the board runs and tunes its model at "

@@ -57,11 +57,11 @@ static json_t *shape_json(const struct shape *s)
 
 static json_t *layer_json(const struct quantize_layer *l)
 {
-	return json_pack("{so ss so so so so so sb so}", "name", json_text(l->name), "type", l->type,
-			 "weights", shape_json(&l->weights), "weights_error", json_num(l->weights_error),
-			 "input_error", json_num(l->input_error), "output_error", json_num(l->output_error),
-			 "layer_error", json_num(l->error), "quantized", !l->why, "why",
-			 l->why ? json_text(l->why) : json_null());
+	return json_pack("{so ss so so so so so sb so}", "name", json_text(l->name), "op_type", l->type,
+			 "weights_shape", shape_json(&l->weights), "weights_error",
+			 json_num(l->weights_error), "input_error", json_num(l->input_error), "output_error",
+			 json_num(l->output_error), "layer_error", json_num(l->error), "quantized", !l->why,
+			 "why", l->why ? json_text(l->why) : json_null());
 }
 
 static int report_json(const struct args *a, const struct quantize_report *r, const char *out)
@@ -71,9 +71,9 @@ static int report_json(const struct args *a, const struct quantize_report *r, co
 		json_array_append_new(layers, layer_json(&r->layer[i]));
 	return json_out(json_pack("{so so si si si so so so so}", "model", json_text(a->pos[0]), "file",
 				  json_text(out), "examples", r->examples, "held_out", r->held_out,
-				  "quantized", r->nquantised, "predicted_error", json_num(r->predicted),
-				  "measured_error", json_num(r->error), "held_out_error",
-				  json_num(r->held_out_error), "layers", layers));
+				  "quantized_layers", r->nquantised, "predicted_error",
+				  json_num(r->predicted), "measured_error", json_num(r->error),
+				  "held_out_error", json_num(r->held_out_error), "layers", layers));
 }
 
 static void error_cell(struct table *t, double e)

@@ -358,7 +358,7 @@ static int words(const struct report *r, const char *file)
 		return json_out(json_pack(
 		    "{so so so si si so so so so sb}", "model", json_text(r->args->pos[0]), "file",
 		    json_text(file), "device", json_text(r->host.name ? r->host.name : "cpu"), "threads",
-		    r->host.threads, "kernels", r->n, "before_ms", json_num(r->before_ms), "after_ms",
+		    r->host.threads, "kernel_count", r->n, "before_ms", json_num(r->before_ms), "after_ms",
 		    json_num(r->after_ms), "faster", headline_json(&r->faster, &r->machine), "gain",
 		    r->has_gain ? headline_gain_json(&r->gain) : json_null(), "untuned", untuned));
 	table_say("wrote %s: median times %.3f ms, %.3f ms with %s; %d kernel%s", file, r->after_ms,

@@ -72,7 +72,7 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 		show_outputs(a, r, list);
 	if (rc >= 0 && a->json)
 		return json_out(json_pack("{so so so so so sI so}", "run_ms", json_ms((double)ns), "load_ms",
-					  json_ms((double)r->load_ns), "outputs", list, "device",
+					  json_ms((double)r->load_ns), "outputs", list, "device_use",
 					  device_json(r), "fallback", fallback_json(a), "inputs_not_finite",
 					  (json_int_t)r->not_finite, "not_quantized",
 					  r->model.floats ? json_text(r->model.floats) : json_null()));

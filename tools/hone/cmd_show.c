@@ -66,11 +66,11 @@ static json_t *rec_json(const struct rec *r, const struct shown *k, enum stale s
 	char key[33];
 	key_text(r->task, key);
 	return json_pack(
-	    "{ss so so ss ss so so si sb ss so so ss so so so so si so so}", "task", key, "label",
-	    json_text(k->label), "text", json_text(r->task_text), "kind", rec_kind_name(r->kind), "origin",
-	    rec_origin_name(r->origin), "target", json_text(r->target), "device", json_text(r->device),
-	    "threads", r->threads, "exact", r->level == LEVEL_EXACT, "level", level_name((int)r->level),
-	    "emitter", json_text(r->emitter), "cand", json_text(r->cand), "status",
+	    "{ss so so ss ss so so si sb ss so so ss so so so so si so so}", "task_key", key, "label",
+	    json_text(k->label), "task_text", json_text(r->task_text), "record_kind", rec_kind_name(r->kind),
+	    "origin", rec_origin_name(r->origin), "target", json_text(r->target), "device",
+	    json_text(r->device), "threads", r->threads, "exact", r->level == LEVEL_EXACT, "level",
+	    level_name((int)r->level), "emitter", json_text(r->emitter), "cand", json_text(r->cand), "status",
 	    meas_status_name(r->meas.status), "median_ms", json_ms((double)r->meas.median_ns), "min_ms",
 	    json_ms((double)r->meas.min_ns), "spread_ms", json_ms((double)r->meas.spread_ns), "gflops",
 	    json_num(k->gflops), "runs", r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err), "stale",
@@ -234,7 +234,7 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 	const char *above = model_cache_above(s->cache, dir);
 	if (s->records)
 		return json_out(json_pack("{so so* so}", "cache", json_text(dir), "also",
-					  above ? json_text(above) : NULL, "records", s->records));
+					  above ? json_text(above) : NULL, "record_list", s->records));
 	if (s->lines)
 		return 0;
 	if (s->stale) /* else the column says nothing, and goes before others */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints honed's status, or what is known without it, and the cache: its contents, its wear of the flash, and
  * problems of its folder. */
+#include "agent/cache/exchange.h"
 #include "agent/cache/cache.h"
 #include "platform/base/log.h"
 #include "platform/machine/mount.h"
@@ -86,6 +87,15 @@ static void look(struct status *s, const char *dir)
 		warn(s, "the flash reports that it is near the end of its life: replace it");
 }
 
+static json_t *types_json(const struct cache_state *c)
+{
+	json_t *list = json_array();
+	for (int i = 0; exchange_types[i]; i++)
+		json_array_append_new(list, json_pack("{ss si}", "type", exchange_name(exchange_types[i]),
+						      "count", c->count[exchange_types[i]]));
+	return list;
+}
+
 /* dir: the folder that was asked for. */
 static json_t *cache_json(const struct status *s, const char *dir)
 {
@@ -94,16 +104,15 @@ static json_t *cache_json(const struct status *s, const char *dir)
 	for (int i = 0; i < s->nwarnings; i++)
 		json_array_append_new(warnings, json_text(s->warning[i]));
 	json_t *j = json_pack(
-	    "{so s{si si si si si si si} si si sI sI sI sI sI sI sI sI si si sI so so}", "cache",
-	    json_text(dir), "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
-	    c->count[CACHE_CODE], "history", c->count[CACHE_HISTORY], "trials", c->count[CACHE_TRIALS],
-	    "hint", c->count[CACHE_HINT], "rec_on_devices", s->on_devices, "hints_untried", s->hints.here,
-	    "hints_of_other_classes", s->hints.other, "record_bytes", (json_int_t)c->record_bytes,
-	    "code_bytes", (json_int_t)c->code_bytes, "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes",
-	    (json_int_t)c->damaged_bytes, "file_bytes", (json_int_t)c->file_bytes, "cap_bytes",
-	    (json_int_t)c->cap_bytes, "index_bytes", (json_int_t)c->index_bytes, "written_bytes",
-	    (json_int_t)c->written_bytes, "layers", c->layers, "segments", c->segments, "generation",
-	    (json_int_t)c->generation, "worn", json_num(s->worn), "warnings", warnings);
+	    "{so so si si si si sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(dir),
+	    "records_by_type", types_json(c), "code_objects", c->count[CACHE_CODE], "records_on_devices",
+	    s->on_devices, "hints_untried", s->hints.here, "hints_of_other_classes", s->hints.other,
+	    "record_bytes", (json_int_t)c->record_bytes, "code_bytes", (json_int_t)c->code_bytes,
+	    "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes", (json_int_t)c->damaged_bytes,
+	    "file_bytes", (json_int_t)c->file_bytes, "cap_bytes", (json_int_t)c->cap_bytes, "index_bytes",
+	    (json_int_t)c->index_bytes, "written_bytes", (json_int_t)c->written_bytes, "cache_layers",
+	    c->layers, "segments", c->segments, "generation", (json_int_t)c->generation, "worn",
+	    json_num(s->worn), "warnings", warnings);
 	if (j && s->above)
 		json_object_set_new(j, "also", json_text(s->above));
 	if (j && s->life.tenths)

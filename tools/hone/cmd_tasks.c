@@ -39,7 +39,7 @@ static json_t *task_json(const struct listed *l, const struct step_task *t)
 	char key[33], label[96];
 	key_text(t->key, key);
 	task_label(t->task, label);
-	return json_pack("{ss so so si so ss*}", "key", key, "text", json_text(t->text), "label",
+	return json_pack("{ss so so si so ss*}", "task_key", key, "task_text", json_text(t->text), "label",
 			 json_text(label), "uses", t->uses, "gflop", json_num(task_flops(t->task) / 1e9),
 			 "kernel", l->device ? kernel_of(l, t) : NULL);
 }
@@ -163,7 +163,8 @@ static int refused(const struct args *a, const char *path)
 	json_t *nodes = json_array();
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		json_array_append_new(nodes, json_text(line));
-	return json_out(json_pack("{so so s[]}", "model", json_text(path), "unsupported", nodes, "portable"));
+	return json_out(
+	    json_pack("{so so s[]}", "model", json_text(path), "unsupported", nodes, "portable_nodes"));
 }
 
 static int portable(const struct args *a, const struct listed *l, const struct model *m)
@@ -178,14 +179,14 @@ static int portable(const struct args *a, const struct listed *l, const struct m
 		const struct node *node = &m->g->node[s->node];
 		if (a->json)
 			json_array_append_new(nodes, json_pack("{so ss}", "name", json_text(node->name),
-							       "type", node_type(node)));
+							       "op_type", node_type(node)));
 		else
 			printf("node '%s' (%s): runs in portable C and is not tuned\n", node->name,
 			       node_type(node));
 	}
 	if (a->json)
-		return json_out(
-		    json_pack("{so s[] so}", "model", json_text(m->path), "unsupported", "portable", nodes));
+		return json_out(json_pack("{so s[] so}", "model", json_text(m->path), "unsupported",
+					  "portable_nodes", nodes));
 	json_decref(nodes);
 	printf("every node is supported, %d of them in portable C\n", n);
 	next_step(a, l, m);

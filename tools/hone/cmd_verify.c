@@ -366,11 +366,12 @@ static void next_again(const struct args *a, const char *path)
 
 static json_t *kinds_json(const struct verify *v)
 {
-	json_t *o = json_object();
+	json_t *list = json_array();
 	for (int i = 0; i < KINDS; i++)
 		if (v->kind[i])
-			json_object_set_new(o, kind_name[i], json_integer(v->kind[i]));
-	return o;
+			json_array_append_new(
+			    list, json_pack("{ss si}", "level", kind_name[i], "count", v->kind[i]));
+	return list;
 }
 
 /* Which kernels were compared, and with what. */
@@ -398,11 +399,11 @@ static int report(struct verify *v, const char *path)
 		kinds_words(v);
 	if (v->args->json)
 		rc = json_out(json_pack("{so si si so sb si si so so so so sb so}", "model", json_text(path),
-					"kernels", v->ok + v->failed, "portable", v->portable, "levels",
-					kinds_json(v), "quantized_reference", v->quantised, "ok", v->ok,
-					"failed", v->failed,
-					"max_rel_err", json_num(v->worst), "wrong", json_incref(v->wrong),
-					"bisected", v->written ? json_text(v->folder) : json_null(), "nan",
+					"kernel_count", v->ok + v->failed, "portable", v->portable, "levels",
+					kinds_json(v), "quantized_reference", v->quantised, "passed", v->ok,
+					"failed", v->failed, "max_rel_err", json_num(v->worst), "wrong",
+					json_incref(v->wrong), "bisected",
+					v->written ? json_text(v->folder) : json_null(), "nan",
 					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted(),
 					"not_quantized", v->floats ? json_text(v->floats) : json_null()));
 	else if (v->nan)

@@ -175,7 +175,7 @@ static int refused(const json_t *list)
 static int print_json(int rc, json_t *lost)
 {
 	return json_out(json_pack("{sb so so}", "ready", rc >= 0, "why",
-				  rc < 0 ? json_text(err_text()) : json_null(), "refused",
+				  rc < 0 ? json_text(err_text()) : json_null(), "refused_models",
 				  lost ? json_incref(lost) : json_array()));
 }
 

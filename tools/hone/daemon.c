@@ -130,7 +130,7 @@ bool daemon_is_closed(const char *socket, bool now, char *why, size_t n)
 	if (closed && inhibit && !strcmp(daemon_text(gate, "why", ""), gate_word(GATE_INHIBITED)))
 		say_inhibit(inhibit, why, n);
 	else if (closed)
-		snprintf(why, n, "%s", daemon_text(gate, "text", "its gate is closed"));
+		snprintf(why, n, "%s", daemon_text(gate, "words", "its gate is closed"));
 	json_decref(d);
 	return closed;
 }

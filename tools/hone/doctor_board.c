@@ -24,7 +24,7 @@ enum { MANY = 64, TEXT = 256 };
 static bool gate_of_honed(struct doctor *d)
 {
 	const json_t *g = json_object_get(d->status, "gate");
-	const char *text = daemon_text(g, "text", "");
+	const char *text = daemon_text(g, "words", "");
 	if (!json_is_object(g))
 		return false;
 	text = *text ? text : daemon_text(g, "why", "");

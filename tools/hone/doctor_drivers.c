@@ -77,7 +77,7 @@ static const char *text_of(const json_t *o, const char *key)
 static void device_finding(struct doctor *d, const json_t *device)
 {
 	const char *driver = text_of(device, "driver");
-	long long cuda = (long long)json_integer_value(json_object_get(device, "cuda"));
+	long long cuda = (long long)json_integer_value(json_object_get(device, "cuda_version"));
 	if (!json_is_true(json_object_get(device, "usable")))
 		doctor_say(d, FINDING_WARNING, "another version of its driver may do what is missing",
 			   "%s (%.100s) cannot be used: %.200s", text_of(device, "device"),

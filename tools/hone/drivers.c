@@ -207,10 +207,10 @@ static json_t *state_json(const struct gpu_state *s)
 	gpu_state_text(s, text, sizeof text);
 	if (!*text)
 		return json_null();
-	json_t *j = json_pack("{ss sb}", "text", text, "slowed", s->slowed != 0);
-	set_number(j, "clock_mhz", s->clock_mhz, 1);
+	json_t *j = json_pack("{ss sb}", "words", text, "slowed", s->slowed != 0);
+	set_number(j, "clock_now_mhz", s->clock_mhz, 1);
 	set_number(j, "clock_most_mhz", s->clock_most_mhz, 1);
-	set_number(j, "memory_mhz", s->memory_mhz, 1);
+	set_number(j, "memory_now_mhz", s->memory_mhz, 1);
 	set_number(j, "temp_c", s->temp_mc, 1e3);
 	set_number(j, "power_w", s->power_mw, 1e3);
 	set_number(j, "busy_pct", s->load_pct, 1);
@@ -233,7 +233,7 @@ static json_t *device_json(const struct list *l, int i, const char *dir)
 	json_object_set_new(j, "why", text);
 	json_object_set_new(j, "device", json_sprintf("%s:%d", l->kind->name, i));
 	json_object_set_new(j, "peaks", peaks);
-	json_object_set_new(j, "state", state_json(&l->state[i]));
+	json_object_set_new(j, "vitals", state_json(&l->state[i]));
 	return j;
 }
 

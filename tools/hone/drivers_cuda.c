@@ -56,14 +56,14 @@ static void target(const void *info, struct target *t)
 static json_t *device_json(const void *info)
 {
 	const struct cuda_info *i = info;
-	json_t *j =
-	    json_pack("{so so ss sI sI sI sI sI sI}", "name", json_text(i->name), "uuid", json_text(i->uuid),
-		      "kind", "gpu", "cuda", (json_int_t)i->driver, "capability", (json_int_t)i->capability,
-		      "units", (json_int_t)i->units, "clock_mhz", (json_int_t)i->clock_mhz, "memory_mhz",
-		      (json_int_t)i->memory_mhz, "bus_bits", (json_int_t)i->bus_bits);
+	json_t *j = json_pack("{so so ss sI sI sI sI sI sI}", "name", json_text(i->name), "uuid",
+			      json_text(i->uuid), "device_kind", "gpu", "cuda_version", (json_int_t)i->driver,
+			      "capability", (json_int_t)i->capability, "units", (json_int_t)i->units,
+			      "clock_mhz", (json_int_t)i->clock_mhz, "memory_mhz", (json_int_t)i->memory_mhz,
+			      "bus_bits", (json_int_t)i->bus_bits);
 	json_t *limits =
 	    json_pack("{sI sI sI sI sI sI sb sb sb sb}", "group_items", (json_int_t)i->group_items, "grid",
-		      (json_int_t)i->grid, "registers", (json_int_t)i->registers, "shared_bytes",
+		      (json_int_t)i->grid, "group_registers", (json_int_t)i->registers, "shared_bytes",
 		      (json_int_t)i->shared_bytes, "l2_bytes", (json_int_t)i->l2_bytes, "global_bytes",
 		      (json_int_t)i->global_bytes, "unified", cuda_shares(i), "managed", i->managed,
 		      "pageable", i->pageable, "watchdog", i->watchdog);

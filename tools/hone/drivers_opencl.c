@@ -47,9 +47,9 @@ static json_t *device_json(const void *info)
 {
 	const struct opencl_info *i = info;
 	json_t *j = json_pack("{so so so so so so so so}", "name", json_text(i->name), "platform",
-			      json_text(i->platform), "vendor", json_text(i->vendor), "version",
+			      json_text(i->platform), "vendor", json_text(i->vendor), "opencl_version",
 			      json_text(i->version), "c_version", json_text(i->c_version), "driver",
-			      json_text(i->driver), "extensions", json_text(i->extensions), "kind",
+			      json_text(i->driver), "extensions", json_text(i->extensions), "device_kind",
 			      json_text(i->kind));
 	json_t *limits = json_pack(
 	    "{sI sI sI sI sI sI sb sb sb sb sb sb}", "units", (json_int_t)i->units, "clock_mhz",

@@ -98,7 +98,7 @@ json_t *explain_payback_json(const struct payback *p)
 			 json_num(p->saved_ns / 1e6), "saved_on_fallback_ms", json_num(p->fallback_ns / 1e6),
 			 "inferences", json_num(trials_payback(p->spent_ns, p->saved_ns)),
 			 "inferences_on_fallback", json_num(trials_payback(p->spent_ns, p->fallback_ns)),
-			 "paired", !p->unpaired, "disturbed", p->disturbed);
+			 "paired", !p->unpaired, "while_disturbed", p->disturbed);
 }
 
 enum { MOST_INFERENCES = 100000000 }; /* a larger number of them is not counted */
@@ -158,19 +158,20 @@ static json_t *trial_json(const struct trials_entry *e)
 	const struct tried *t = &e->t;
 	return json_pack("{so ss si so so so so so so sb}", "cand", json_text(t->cand), "by",
 			 tried_by_name(t->by), "box", e->box, "at_s", json_num((double)t->at_ns / 1e9), "us",
-			 json_num((double)t->ns / 1e3), "ratio", json_num(trials_ratio(e)), "draft_us",
+			 json_num((double)t->ns / 1e3), "time_ratio", json_num(trials_ratio(e)), "draft_us",
 			 json_num((double)t->draft_ns / 1e3), "model_us", json_num((double)t->guess_ns / 1e3),
 			 "model_sd", json_num(t->guess_sd), "lost", t->lost);
 }
 
 static json_t *statuses_json(const struct trials *l)
 {
-	json_t *o = json_object();
+	json_t *list = json_array();
 	for (int i = 0; i < MEAS_STATUSES; i++)
 		if (l->count[i])
-			json_object_set_new(o, meas_status_name((enum meas_status)i),
-					    json_integer(l->count[i]));
-	return o;
+			json_array_append_new(list, json_pack("{ss si}", "status",
+							      meas_status_name((enum meas_status)i), "count",
+							      l->count[i]));
+	return list;
 }
 
 json_t *explain_log_json(const struct trials *l, const struct payback *p)
@@ -182,11 +183,11 @@ json_t *explain_log_json(const struct trials *l, const struct payback *p)
 		json_array_append_new(best, trial_json(&l->entry[s.best[i]]));
 	for (int i = 0; i < s.nsteps; i++)
 		json_array_append_new(steps, json_pack("{si so so}", "box", s.step[i].box, "at_s",
-						       json_num((double)s.step[i].at_ns / 1e9), "ratio",
+						       json_num((double)s.step[i].at_ns / 1e9), "time_ratio",
 						       json_num(s.step[i].ratio)));
 	return json_pack("{so si si si so so so so so so so so}", "emitter", json_text(l->emitter), "boxes",
 			 l->boxes, "tried", s.tried, "failed", s.failed, "statuses", statuses_json(l), "best",
-			 best, "steps", steps, "draft_rank", json_num(s.draft_rank), "model_rank",
+			 best, "improvements", steps, "draft_rank", json_num(s.draft_rank), "model_rank",
 			 json_num(s.model_rank), "draft_error_pct", json_num(100 * s.draft_error),
 			 "model_error_pct", json_num(100 * s.model_error), "payback",
 			 explain_payback_json(p));

@@ -320,7 +320,7 @@ static void completion_args(const struct program *p, const struct cmd *c, struct
 	snprintf(first, sizeof first, "%.*s", (int)strcspn(c->usage, " .]"), c->usage + (c->usage[0] == '['));
 	first[strcspn(first, " .]")] = 0;
 	const char *kind = kind_of_arg(first);
-	bool commands = !strcmp(first, "COMMAND");
+	bool commands = !strcmp(first, "COMMAND"), actions = strchr(first, '|');
 	buf_printf(out, " takes=%s",
 		   c->words || commands           ? "words"
 		   : !c->max_pos || *first == '-' ? "text"
@@ -328,6 +328,10 @@ static void completion_args(const struct program *p, const struct cmd *c, struct
 						  : "file");
 	if (c->takes_task)
 		buf_puts(out, "; if [ -f \"$prev\" ]; then takes=task; fi");
+	for (char *at = first; actions && (at = strchr(at, '|'));)
+		*at = ' ';
+	if (actions) /* key|next FILE */
+		buf_printf(out, " words=\"%s\"; if [ \"$COMP_CWORD\" = 2 ]; then takes=words; fi", first);
 	if (!c->words && !commands)
 		return;
 	buf_puts(out, " words=\"");

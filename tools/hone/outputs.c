@@ -102,7 +102,7 @@ void output_add(json_t *to, const struct output_view *v)
 	json_object_set_new(to, "min", number(v, v->least));
 	json_object_set_new(to, "max", number(v, v->most));
 	json_object_set_new(to, "mean", number(v, v->mean));
-	json_object_set_new(to, "nan", json_integer(v->nans));
+	json_object_set_new(to, "nan_count", json_integer(v->nans));
 	if (!v->ntop)
 		return;
 	json_t *top = json_array();

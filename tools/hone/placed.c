@@ -93,7 +93,7 @@ json_t *placed_json(const struct placed *p)
 	json_t *list = json_array();
 	for (int i = 0; i < rows(p); i++)
 		json_array_append_new(list,
-				      json_pack("{so si ss}", "kind", json_text(p->row[i].kind), "count",
+				      json_pack("{so si ss}", "step_kind", json_text(p->row[i].kind), "count",
 						p->row[i].count, "why", why_words(p->row[i].why)));
 	return list;
 }

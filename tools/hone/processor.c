@@ -89,10 +89,10 @@ static json_t *one_json(const struct tune_report *r)
 		return json_null();
 	bool measured = p->faster.rounds > 0;
 	return json_pack("{so so si si si sb so so sb}", "ms", json_num(p->ms), "device_ms",
-			 json_num(measured ? p->device_ms : r->after_ms), "threads", p->threads, "kernels",
-			 p->kernels, "tuned", p->tuned, "measured", measured, "date",
+			 json_num(measured ? p->device_ms : r->after_ms), "threads", p->threads,
+			 "kernel_count", p->kernels, "tuned", p->tuned, "measured", measured, "date",
 			 measured ? json_null() : json_text(p->date), "gain",
-			 headline_json(&p->faster, &r->machine), "faster", processor_is_faster(r));
+			 headline_json(&p->faster, &r->machine), "is_faster", processor_is_faster(r));
 }
 
 void processor_json(json_t *to, const char *device, const struct tune_report *r)
@@ -100,7 +100,7 @@ void processor_json(json_t *to, const char *device, const struct tune_report *r)
 	struct placed placed;
 	count(r, &placed);
 	json_object_set_new(
-	    to, "device",
+	    to, "device_use",
 	    device ? json_pack("{so so}", "name", json_text(device), "on_processor", placed_json(&placed))
 		   : json_null());
 	json_object_set_new(to, "processor", device ? one_json(r) : json_null());

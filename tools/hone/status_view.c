@@ -177,7 +177,7 @@ static void gate_line(const json_t *g)
 	if (!json_is_object(g))
 		return;
 	buf_printf(&b, "%s", daemon_flag(g, "open") ? "open" : "closed");
-	const char *why = daemon_text(g, "why", ""), *text = daemon_text(g, "text", "");
+	const char *why = daemon_text(g, "why", ""), *text = daemon_text(g, "words", "");
 	if (*why && strcmp(why, "open") && strncmp(text, why, strlen(why)) != 0)
 		buf_printf(&b, " (%s)", why);
 	if (*text)

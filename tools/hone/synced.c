@@ -49,7 +49,8 @@ static void tell_last(const json_t *s)
 	else
 		table_say("last run   %s%s", *error ? "failed: " : "good", error);
 	table_say("fleet      serial %.0f%s", daemon_num(s, "serial", 0),
-		  daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "");
+		  daemon_flag(s, "overdue") ? ", and nothing new for too long: the server may be cut off"
+					    : "");
 	/* hone-fleet rename may have given it another name, which the next upload brings. */
 	const char *joined = daemon_text(s, "joined", NULL);
 	printf("board      %s (%s %s)%s\n", daemon_text(s, "board", "no id yet"),

@@ -93,19 +93,19 @@ int tune_json(const struct tune_options *o, const struct tune_report *r, bool un
 {
 	json_t *j = json_pack(
 	    "{so ss si si si si si si so so so so so sb si si so so so so so sb so so so so so so sb}",
-	    "model", json_text(o->model), "rigor", tune_rigor_name(o->rigor), "tasks", r->tasks, "trials",
-	    r->trials, "known", r->known, "earlier_trials", r->earlier_trials, "stale", r->stale, "kept",
-	    r->kept, "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s), "before_ms",
-	    ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
-	    ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted, "restored",
-	    r->restored, "speedup", json_num(tune_speedup(r)), "gain",
+	    "model", json_text(o->model), "rigor", tune_rigor_name(o->rigor), "task_count", r->tasks,
+	    "trials", r->trials, "known_candidates", r->known, "earlier_trials", r->earlier_trials,
+	    "stale_count", r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
+	    json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
+	    ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved", r->interleaved,
+	    "reverted", r->reverted, "restored", r->restored, "speedup", json_num(tune_speedup(r)), "gain",
 	    headline_json(&r->gain.faster, &r->machine), "gain_on_before",
 	    headline_json(&r->before, &r->machine), "strategy",
 	    r->strategy ? json_text(r->strategy) : json_null(), "cache",
 	    unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
 	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
-	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r),
-	    "quantized", calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced);
+	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r), "recipe",
+	    calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced);
 	struct floats floats;
 	floats_find(r, &floats);
 	json_object_set_new(j, "recipe_former", calibrate_json(&r->former));

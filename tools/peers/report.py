@@ -46,7 +46,7 @@ def best_peer(row, hone="hone"):
 def far(kernels, count=8):
     """The kernels with the most microseconds above their roofline; one without a known roofline counts whole."""
     rows = [{"name": k["name"], "label": k.get("label", ""), "us": k["us"], "roofline_pct": k.get("roofline_pct"),
-             "kind": k.get("kind"), "above_us": k["us"] * max(0, 1 - (k.get("roofline_pct") or 0) / 100)}
+             "kind": k.get("kernel_kind"), "above_us": k["us"] * max(0, 1 - (k.get("roofline_pct") or 0) / 100)}
             for k in kernels]
     return sorted(rows, key=lambda r: -r["above_us"])[:count]
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests a job's leash against a honed that grants, withholds, taints, refuses, sends nonsense and dies. */
 #include "agent/control/leash.h"
+#include "agent/control/leash_link.h"
 #include "platform/run/child.h"
 #include "tests/lib/sysroot.h"
 #include "tests/lib/fake_owner.h"
@@ -129,6 +130,44 @@ TEST(another_cache_or_version_is_left_alone)
 	CHECK(!leash_held(l) && atomic_load(&fake.said[OP_JOB]) == 0);
 	leash_close(l);
 	fake_die(&fake);
+}
+
+static void ignore(void *ctx, const char *event)
+{
+	(void)ctx, (void)event;
+}
+
+static void *read_late(void *fd)
+{
+	static char text[1 << 20];
+	struct buf *all = calloc(1, sizeof *all);
+	usleep(30000);
+	for (ssize_t n; (n = recv(*(int *)fd, text, sizeof text, 0)) > 0;)
+		buf_add(all, text, (size_t)n);
+	return all;
+}
+
+/* honed has not read yet what the job sent before. */
+TEST(last_words_wait_for_room)
+{
+	int pair[2];
+	static char junk[4096];
+	struct link *k;
+	pthread_t reader;
+	void *got;
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+	while (send(pair[0], junk, sizeof junk, MSG_DONTWAIT) > 0)
+		;
+	REQUIRE_OK(link_open(pair[0], ignore, NULL, &k));
+	REQUIRE(pthread_create(&reader, NULL, read_late, &pair[1]) == 0);
+	link_say_last(k, &(struct request){.op = OP_DONE, .trials = 7});
+	link_close(k);
+	REQUIRE(pthread_join(reader, &got) == 0);
+	struct buf *all = got;
+	CHECK(all->n && all->p[all->n - 1] == '\n' && memmem(all->p, all->n, "\"trials\":7", 10));
+	buf_free(all);
+	free(all);
+	close(pair[1]);
 }
 
 /* A grant that comes after its deadline is given back, and not used for the next lease. */

@@ -1025,6 +1025,15 @@ TEST(a_job_without_a_result_says_why)
 	      board_says(o, "model a: it did not stop at the end of its budget"));
 	CHECK(strstr(board_status(o), "\"error\":\"it did not stop at the end of its budget\""));
 	board_free(o);
+	/* Its budget ended while it sent a record: that is no failure, and it gets another slice. */
+	struct board *c = tuning(1);
+	board_run(c, 20 * NS_PER_S);
+	board_ask(c, 1001, "{\"op\":\"progress\",\"trials\":1}");
+	board_run(c, 9 * NS_PER_S);
+	board_event(c, (struct honed_event){.kind = HE_ENDED, .job = 1});
+	CHECK(board_says(c, "a: its budget ended before it could tell its result"));
+	CHECK(strstr(board_status(c), "\"error\":null") && !board_says(c, "tries again"));
+	board_free(c);
 	struct board *b = tuning(1); /* an error that did not keep it from a result is none */
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":6,\"after_ms\":5}");
 	board_event(b, (struct honed_event){.kind = HE_ENDED, .job = 1, .text = "no space left"});

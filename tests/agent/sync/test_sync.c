@@ -260,7 +260,7 @@ TEST(a_board_without_a_clock)
 	tree.now.date_s = 0;
 	REQUIRE_OK(tree_sync(&tree, &sum));
 	CHECK(sum.taken == 3);
-	CHECK(number("stale") == 0);
+	CHECK(number("overdue") == 0);
 	tree_close(&tree);
 }
 
@@ -274,23 +274,23 @@ TEST(a_frozen_server_is_told_of)
 	tree.now.date_s = 0;
 	REQUIRE_OK(tree_sync(&tree, &sum));
 	json_t *j = status();
-	CHECK(json_is_false(json_object_get(j, "stale")));
+	CHECK(json_is_false(json_object_get(j, "overdue")));
 	json_decref(j);
 	clock_advance(&clock, (TREE_LIFE_S + 100) * NS_PER_S);
 	CHECK_OK(tree_sync(&tree, &sum));
 	j = status();
-	CHECK(json_is_true(json_object_get(j, "stale")));
+	CHECK(json_is_true(json_object_get(j, "overdue")));
 	json_decref(j);
 	tree.s.serial++;
 	tree_publish(&tree);
 	CHECK_OK(tree_sync(&tree, &sum));
 	j = status();
-	CHECK(json_is_false(json_object_get(j, "stale")));
+	CHECK(json_is_false(json_object_get(j, "overdue")));
 	json_decref(j);
 	tree.now.date_s = TREE_MADE_S + TREE_LIFE_S + 1;
 	CHECK_OK(tree_sync(&tree, &sum));
 	j = status();
-	CHECK(json_is_true(json_object_get(j, "stale")));
+	CHECK(json_is_true(json_object_get(j, "overdue")));
 	json_decref(j);
 	tree_close(&tree);
 }

@@ -629,4 +629,40 @@ TEST(asked_to_end)
 	tree_close(&tree);
 }
 
+/* What `make install` writes has the options of the help, and completes their values. */
+TEST(completion)
+{
+	static const char *const cases[][3] = {{"hone-sync", "--st", "--status"},
+					       {"hone-sync", "he", "help"},
+					       {"hone-sync", "--now he", ""},
+					       {"hone-sync", "--folder fo", "folder"},
+					       {"hone-sync", "--folder = fo", "folder"},
+					       {"hone-sync", "--config fi", "file.conf"},
+					       {"hone-sync", "--socket fi", "file.conf"},
+					       {"honed", "--bo", "--boot"},
+					       {"honed", "--budget 2", ""},
+					       {"honed", "--run fo", "folder"}};
+	char at[] = "/tmp/hone-complete-XXXXXX", cmd[2048];
+	if (system("command -v bash >/dev/null") != 0)
+		SKIP("no bash");
+	REQUIRE(mkdtemp(at));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *name = cases[i][0], *words = cases[i][1];
+		snprintf(cmd, sizeof cmd,
+			 "mkdir -p %s/folder && : >%s/file.conf && %s --help | sh tools/build/complete.sh %s "
+			 ">%s/by",
+			 at, at, program(name), name, at);
+		CHECK(system(cmd) == 0);
+		snprintf(cmd, sizeof cmd,
+			 "cd %s && bash -c 'n=%s; . ./by; COMP_WORDS=($n %s); "
+			 "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); "
+			 "_${n//-/_}; [ \"${COMPREPLY[*]}\" = \"%s\" ] || { echo \"$n %s: ${COMPREPLY[*]}\"; "
+			 "false; }'",
+			 at, name, words, cases[i][2], words);
+		CHECK(system(cmd) == 0);
+	}
+	snprintf(cmd, sizeof cmd, "rm -rf %s", at);
+	CHECK(system(cmd) == 0);
+}
+
 TEST_MAIN

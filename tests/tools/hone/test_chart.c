@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/file.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"
 #include "tools/hone/chart.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Numbers in the picture are finite, and every kernel with flops has a point. */
@@ -94,6 +96,74 @@ TEST(texts_stay_in_both_pictures)
 		check_texts(buf_str(&out));
 		buf_free(&out);
 	}
+}
+
+struct name {
+	double left, right, base;
+};
+
+/* The names of the slopes of one picture. */
+static int names_of(const char *svg, struct name out[4])
+{
+	int n = 0;
+	const char *end = strstr(svg, "</svg>");
+	for (const char *at = svg; (at = strstr(at, "<text class=\"tick name\"")) && at < end && n < 4;
+	     at++) {
+		char name[8];
+		CHECK(sscanf(at, "<text class=\"tick name\" x=\"%lf\" y=\"%lf\" text-anchor=\"start\">%7[^<]",
+			     &out[n].left, &out[n].base, name) == 3);
+		out[n].right = out[n].left + 8 * (double)strlen(name); /* a capital of 12 px is narrower */
+		n++;
+	}
+	return n;
+}
+
+/* However close the slopes are, no name covers another one. FOLDER/charts.html shows some of them
+ * (CHARTS=FOLDER, tests/sh/page.sh). */
+TEST(names_of_slopes_do_not_overlap)
+{
+	static const double apart[] = {1, 1.03, 1.1, 1.3, 1.6, 2, 4};
+	enum { APART = sizeof apart / sizeof *apart };
+	const struct chart_kernel k[] = {{"a", "conv", 2e6, 1e6, 1e8, 1e7}};
+	const char *folder = getenv("CHARTS");
+	struct buf page = {0};
+	buf_puts(
+	    &page,
+	    "<!DOCTYPE html><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><style>");
+	chart_style(&page);
+	buf_puts(&page, "</style><title>charts</title>");
+	for (int i = 0; i < APART * APART * APART; i++) {
+		double dram = 3 + i % 11, l3 = dram * apart[i % APART], l2 = l3 * apart[i / APART % APART],
+		       l1 = l2 * apart[i / APART / APART];
+		struct target t = {.fma_gflops = 20 + 10 * (i % 9),
+				   .bw_gbs = {l1, l2, i % 13 ? l3 : 0, dram}};
+		struct buf out = {0};
+		chart_roofline(&t, 1, k, 1, &out);
+		check_texts(buf_str(&out));
+		const char *svg = buf_str(&out);
+		for (int picture = 0; picture < 2; picture++, svg = strstr(svg, "</svg>") + 1) {
+			struct name at[4];
+			int n = names_of(svg, at);
+			CHECK(n >= 2); /* a slope may end left of the picture */
+			for (int a = 0; a < n; a++)
+				for (int b = 0; b < a; b++)
+					if (at[a].left < at[b].right && at[a].right > at[b].left &&
+					    fabs(at[a].base - at[b].base) < 12) {
+						printf("picture %d of %g %g %g %g GB/s\n", picture, l1, l2,
+						       l3, dram);
+						test_bad = 1;
+					}
+		}
+		if (i % 31 == 0 || (i % APART == 2 && i % 3 == 0))
+			buf_add(&page, buf_str(&out), out.n);
+		buf_free(&out);
+	}
+	if (folder) {
+		char path[512];
+		snprintf(path, sizeof path, "%s/charts.html", folder);
+		CHECK_OK(file_write(path, buf_str(&page), page.n));
+	}
+	buf_free(&page);
 }
 
 TEST(history_of_one_instant)

@@ -149,7 +149,7 @@ TEST(inspect_says_which_operators_have_no_form_in_c)
 		json_t *j = parse_out(), *list = json_object_get(j, "no_c_form");
 		bool none = json_array_size(list) == 1;
 		if (none)
-			CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "type")),
+			CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "op_type")),
 				      types[i]));
 		json_decref(j);
 		CHECK_RUN(0, "inspect %s", model);

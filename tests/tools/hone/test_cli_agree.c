@@ -104,7 +104,7 @@ static void check_verdict(const json_t *gain)
  * number of kernels. */
 static int check_kinds(const json_t *j)
 {
-	static const char *const kinds[][2] = {{"kind", "at_default"}, {"after", "at_default"}};
+	static const char *const kinds[][2] = {{"kernel_kind", "at_default"}, {"after", "at_default"}};
 	int n = 0;
 	const char *key;
 	json_t *v;
@@ -146,7 +146,7 @@ static void check_task(const json_t *t)
 	double ms = number(t, "ms"), default_ms = number(t, "default_ms");
 	bool is_default = !strcmp(json_string_value(json_object_get(t, "cand")),
 				  json_string_value(json_object_get(t, "default_cand")));
-	CHECK_SAYS(is_default ? "default" : "tuned", json_string_value(json_object_get(t, "kind")));
+	CHECK_SAYS(is_default ? "default" : "tuned", json_string_value(json_object_get(t, "kernel_kind")));
 	CHECK(ms > 0 && default_ms > 0);
 	CHECK(is_default == json_is_null(gain) && (!is_default || near(ms, default_ms)));
 	if (json_is_true(json_object_get(t, "raced"))) /* times of records may be of different moments */
@@ -191,7 +191,7 @@ static void check_bench(const char *model, const char *cache, const json_t *tune
 	json_array_foreach(own, i, k)
 	{
 		const json_t *row = json_array_get(rows, i);
-		CHECK(json_equal(json_object_get(k, "kind"), json_object_get(row, "after")));
+		CHECK(json_equal(json_object_get(k, "kernel_kind"), json_object_get(row, "after")));
 		CHECK(json_equal(json_object_get(k, "label"), json_object_get(row, "label")));
 	}
 	json_decref(j);
@@ -203,7 +203,7 @@ static void check_default_network(const char *model, const char *cache)
 	json_t *j = ask("bench", model, cache, " --runs 2 --kernels default"), *k;
 	size_t i;
 	json_array_foreach(json_object_get(j, "kernels"), i, k)
-	    CHECK(strcmp(json_string_value(json_object_get(k, "kind")), "fallback"));
+	    CHECK(strcmp(json_string_value(json_object_get(k, "kernel_kind")), "fallback"));
 	CHECK(!strstr(cli_err, "fallback"));
 	json_decref(j);
 }
@@ -286,7 +286,7 @@ TEST(an_interrupted_box_compares_only_like_with_like)
 		if (!json_is_number(json_object_get(k, "alone_us")))
 			continue;
 		alone++;
-		CHECK(json_equal(json_object_get(k, "after"), json_object_get(runs, "kind")));
+		CHECK(json_equal(json_object_get(k, "after"), json_object_get(runs, "kernel_kind")));
 	}
 	CHECK(alone > 0);
 	json_decref(bench);
@@ -369,7 +369,7 @@ static void check_explained(const char *model, const char *home, bool network_al
 		if (ms <= 0)
 			continue;
 		CHECK_RUN(0, "explain %s %s --threads 2 --cache %s", model,
-			  json_string_value(json_object_get(t, "key")), home);
+			  json_string_value(json_object_get(t, "task_key")), home);
 		const char *reached = strstr(cli_out, " % of it reached");
 		REQUIRE(reached);
 		while (reached > cli_out && reached[-1] != ' ')

@@ -118,9 +118,9 @@ static json_t *show(const char *cache)
 	CHECK_RUN(0, "show --json --cache %s", cache);
 	json_t *j = parse_out();
 	untried = 0;
-	json_array_foreach(json_object_get(j, "records"), i, r)
+	json_array_foreach(json_object_get(j, "record_list"), i, r)
 	{
-		const char *kind = json_string_value(json_object_get(r, "kind"));
+		const char *kind = json_string_value(json_object_get(r, "record_kind"));
 		if (kind && !strcmp(kind, "hint") && !json_integer_value(json_object_get(r, "runs"))) {
 			untried++;
 			continue;
@@ -640,7 +640,7 @@ static json_t *division(const char *model, const char *cache)
 	json_array_foreach(json_object_get(j, "kernels"), i, k)
 	{
 		json_array_append_new(list, json_pack("{sO sO}", "name", json_object_get(k, "name"), "kind",
-						      json_object_get(k, "kind")));
+						      json_object_get(k, "kernel_kind")));
 	}
 	json_decref(j);
 	return list;

@@ -279,7 +279,7 @@ TEST(another_cache_takes_no_writes)
 		}
 		CHECK_RUN(0, "show --json --cache %s", own);
 		json_t *j = parse_out();
-		CHECK(json_array_size(json_object_get(j, "records")) == 3);
+		CHECK(json_array_size(json_object_get(j, "record_list")) == 3);
 		_exit(test_bad);
 	}
 	int status;
@@ -603,7 +603,7 @@ TEST(show_names_tasks_without_a_label)
 	CHECK_SAYS(cli_out, label);
 	CHECK_RUN(0, "show %.*s --json --cache %s", (int)strcspn(label, " "), label,
 		  to); /* it can be searched */
-	json_t *shown = parse_out(), *first = json_array_get(json_object_get(shown, "records"), 0);
+	json_t *shown = parse_out(), *first = json_array_get(json_object_get(shown, "record_list"), 0);
 	REQUIRE(json_is_string(json_object_get(first, "label")));
 	CHECK(!strcmp(json_string_value(json_object_get(first, "label")), label));
 	json_decref(shown);
@@ -703,7 +703,7 @@ TEST(show_names_devices)
 	}
 	CHECK_SAYS(cli_out, "  best  opencl PoCL      ");
 	CHECK_RUN(0, "show opencl --json --cache %s", path);
-	json_t *shown = parse_out(), *list = json_object_get(shown, "records");
+	json_t *shown = parse_out(), *list = json_object_get(shown, "record_list");
 	CHECK(json_array_size(list) == 2);
 	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "device")), "opencl"));
 	json_decref(shown);
@@ -822,7 +822,7 @@ TEST(merge_reads_one_folder)
 	REQUIRE(system(cmd) == 0);
 	REQUIRE(chmod(in_dir("stderr"), 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
 	CHECK_RUN(0, "merge %s --json --cache %s", one, to);
-	CHECK(out_number("taken") == 4 && out_number("code") == 2);
+	CHECK(out_number("taken") == 4 && out_number("code_objects") == 2);
 	nobody = false;
 	unsetenv("XDG_CACHE_HOME");
 	REQUIRE(chmod(dir, 0700) == 0);
@@ -863,7 +863,7 @@ TEST(merge_keeps_the_faster)
 	make(two, 2, 800, true);
 	make(three, 2, 500, false);
 	CHECK_RUN(0, "merge %s %s --json --cache %s", two, three, one);
-	CHECK(out_number("code") == 2 && out_number("taken") == 5 && hint_of(one, 0) == 500 &&
+	CHECK(out_number("code_objects") == 2 && out_number("taken") == 5 && hint_of(one, 0) == 500 &&
 	      hint_of(one, 1) == 500);
 	CHECK(time_of(one, 0, &code) == 800 && code);
 	CHECK(time_of(one, 1, &code) == 800 && code); /* the faster record has no code */
@@ -890,13 +890,16 @@ TEST(a_pack_becomes_a_seed)
 	CHECK_RUN(0, "pack -o %s --cache %s", file, from);
 	CHECK_SAYS(cli_out, "3 records and 3 logs of tuning, code of 3 candidates, ");
 	CHECK_RUN(0, "pack -o %s --json --cache %s", file, from);
-	CHECK(out_number("records") == 9 && out_number("bytes") > 1000);
+	CHECK(out_number("records") == 6 && out_number("code_objects") == 3 && out_number("hints") == 0);
+	CHECK(out_number("bytes") > 1000);
+	CHECK_RUN(0, "export -o %s --json --cache %s", in_dir("as-many.jsonl"), from); /* the same records */
+	CHECK(out_number("records") == 6);
 	CHECK_RUN(2, "pack -o board.bin --cache %s", from);
 	setenv("HONE_SEEDS", image, 1);
 	REQUIRE_OK(file_mkdirs(top, 0755));
 	CHECK_RUN(0, "status --json --cache %s", top);
 	json_t *j = parse_out();
-	CHECK(json_integer_value(json_object_get(json_object_get(j, "records"), "rec")) == 3);
+	CHECK(json_count(json_object_get(j, "records_by_type"), "type", "rec") == 3);
 	json_decref(j);
 	CHECK(time_of(top, 0, &code) == 1000 && code);
 	CHECK_RUN(1, "forget --task nonesuch --cache %s", from);
@@ -948,10 +951,10 @@ TEST(forget)
 	CHECK_RUN(2, "forget --task ab --cache %s", path);
 	CHECK_RUN(1, "forget --all --cache %s/not-there", path);
 	CHECK_RUN(0, "forget --task %.8s --json --cache %s", key, path);
-	CHECK(out_number("kernels") == 1 && out_number("logs") == 1);
+	CHECK(out_number("kernel_count") == 1 && out_number("logs") == 1);
 	CHECK(!time_of(path, 1, &code) && time_of(path, 0, &code) == 1000 && code);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
-	CHECK(out_number("kernels") == 2 && !time_of(path, 0, &code) && !time_of(path, 2, &code));
+	CHECK(out_number("kernel_count") == 2 && !time_of(path, 0, &code) && !time_of(path, 2, &code));
 	struct cache *c; /* as divided for four threads */
 	struct arena a = {0};
 	struct graph *g;
@@ -987,7 +990,7 @@ TEST(forget)
 	free(by_rules);
 	CHECK_RUN(1, "tasks %s --cache %s/none", steering(), path);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
-	CHECK(others > 0 && out_number("kernels") == others);
+	CHECK(others > 0 && out_number("kernel_count") == others);
 	graph_free(g);
 	arena_free(&a);
 	make(path, 3, 700, true);
@@ -1040,7 +1043,7 @@ TEST(forget_imported_records)
 	CHECK(!hint_of(to, 1) && hint_of(to, 0) == 1000 && chosen);
 	CHECK_RUN(1, "forget --task %.8s --cache %s", key, to);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), to);
-	CHECK(out_number("hints") == 2 && out_number("kernels") == 0);
+	CHECK(out_number("hints") == 2 && out_number("kernel_count") == 0);
 	steering_choices(to, &chosen);
 	CHECK(!hint_of(to, 0) && !chosen);
 	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
@@ -1087,11 +1090,10 @@ TEST(the_limit_of_a_cache)
 	cache_close(c);
 	CHECK_RUN(0, "merge %s --json --cache %s", from, path); /* 1 MB of code */
 	CHECK_RUN(0, "status --json --cache %s", path);
-	json_t *j = parse_out(), *records = json_object_get(j, "records");
+	json_t *j = parse_out(), *records = json_object_get(j, "records_by_type");
 	CHECK(json_integer_value(json_object_get(j, "file_bytes")) <= 1 << 20);
-	CHECK(json_integer_value(json_object_get(records, "rec")) < 4);
-	CHECK(json_integer_value(json_object_get(records, "rec")) ==
-	      json_integer_value(json_object_get(records, "code")));
+	CHECK(json_count(records, "type", "rec") < 4);
+	CHECK(json_count(records, "type", "rec") == json_integer_value(json_object_get(j, "code_objects")));
 	json_decref(j);
 	unsetenv("HONE_CACHE_LIMIT");
 }
@@ -1125,9 +1127,9 @@ TEST(import_evicts_nothing)
 	CHECK_RUN(0, "import %s --cache %s", lines, path);
 	CHECK_SAYS(cli_err, "not imported");
 	CHECK_RUN(0, "status --json --cache %s", path);
-	json_t *j = parse_out(), *records = json_object_get(j, "records");
-	CHECK(json_integer_value(json_object_get(records, "code")) == 4);
-	CHECK(json_integer_value(json_object_get(records, "rec")) == 4);
+	json_t *j = parse_out(), *records = json_object_get(j, "records_by_type");
+	CHECK(json_integer_value(json_object_get(j, "code_objects")) == 4);
+	CHECK(json_count(records, "type", "rec") == 4);
 	CHECK(json_integer_value(json_object_get(j, "file_bytes")) <= 1 << 20);
 	json_decref(j);
 	unsetenv("HONE_CACHE_LIMIT");
@@ -1154,14 +1156,14 @@ TEST(a_limit_stays_with_its_cache)
 	cache_close(c);
 	CHECK_RUN(1, "forget --task 00000000 --cache %s", path); /* of no task */
 	CHECK_RUN(0, "status --json --cache %s", path);
-	json_t *j = parse_out(), *records = json_object_get(j, "records");
-	CHECK(json_integer_value(json_object_get(records, "code")) == N);
+	json_t *j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "code_objects")) == N);
 	json_decref(j);
 	key_text(r.task, key); /* the code belongs to no record: it goes with the first one that is forgotten */
 	CHECK_RUN(0, "forget --task %s --cache %s", key, path);
 	CHECK_RUN(0, "status --json --cache %s", path);
 	j = parse_out();
-	CHECK(json_integer_value(json_object_get(json_object_get(j, "records"), "code")) == 0);
+	CHECK(json_integer_value(json_object_get(j, "code_objects")) == 0);
 	json_decref(j);
 	CHECK(out_number("cap_bytes") == 100 << 20);
 }
@@ -1173,8 +1175,9 @@ TEST(status)
 	make(path, 3, 1000, true);
 	CHECK_RUN(0, "status --json --cache %s", path);
 	json_t *j = parse_out();
-	check_keys(j, "cache records record_bytes code_bytes dead_bytes damaged_bytes file_bytes cap_bytes "
-		      "index_bytes written_bytes layers segments generation worn warnings");
+	check_keys(
+	    j, "cache records_by_type record_bytes code_bytes dead_bytes damaged_bytes file_bytes cap_bytes "
+	       "index_bytes written_bytes cache_layers segments generation worn warnings");
 	CHECK(json_integer_value(json_object_get(j, "generation")) == 2);
 	CHECK(json_integer_value(json_object_get(j, "written_bytes")) > 256 << 10);
 	json_decref(j);

@@ -39,7 +39,7 @@ static void run(const char *words, char *to, size_t cap)
 
 static int64_t count(const json_t *report, const char *kind)
 {
-	return json_integer_value(json_object_get(json_object_get(report, "kernels"), kind));
+	return json_count(json_object_get(report, "kernels_by_kind"), "kernel_kind", kind);
 }
 
 static int origins_of(const struct hone_model *m, const char *name)
@@ -113,7 +113,7 @@ TEST(a_bundle_runs_anywhere)
 	snprintf(dir_b, sizeof dir_b, "%s", in_dir("moved"));
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s --json", steering(), dir_a, tuned());
 	json_t *j = parse_out();
-	check_keys(j, "model output target threads kernels files");
+	check_keys(j, "model output isa threads kernels_by_kind files");
 	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback") &&
 	      !count(j, "portable"));
 	CHECK(json_array_size(json_object_get(j, "files")) == 2);
@@ -190,7 +190,7 @@ TEST(default_schedules_are_counted_apart)
 		const char *cache = i ? searched : found;
 		CHECK_RUN(0, "compile %s -o %s --threads 1 --json --cache %s", steering(), bundle, cache);
 		json_t *j = parse_out(), *k;
-		int at_default = (int)json_integer_value(json_object_get(j, "at_default")),
+		int at_default = (int)json_integer_value(json_object_get(j, "at_default_count")),
 		    of_cache = (int)count(j, "tuned") + at_default;
 		CHECK((int)count(j, "default") == at_default);
 		CHECK(of_cache > 3 && at_default == of_cache - won);

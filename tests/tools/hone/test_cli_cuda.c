@@ -45,7 +45,7 @@ static const char *tuned(void)
 static int steps_there(void)
 {
 	json_t *j = parse_out();
-	int n = (int)json_integer_value(json_object_get(json_object_get(j, "device"), "steps"));
+	int n = (int)json_integer_value(json_object_get(json_object_get(j, "device_use"), "steps"));
 	json_decref(j);
 	return n;
 }
@@ -205,7 +205,7 @@ TEST(launches_are_started_together)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
 		lie_now(cases[i].lie);
 		CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 3", model(), tuned());
-		json_t *j = parse_out(), *d = json_object_get(j, "device");
+		json_t *j = parse_out(), *d = json_object_get(j, "device_use");
 		CHECK(json_integer_value(json_object_get(d, "steps")) == 3);
 		CHECK((json_integer_value(json_object_get(d, "graphs")) > 0) == !*cases[i].why);
 		CHECK_SAYS(json_string_value(json_object_get(d, "graphs_why")), cases[i].why);
@@ -541,9 +541,9 @@ TEST(devices_of_a_driver_are_listed)
 	};
 	open_fake();
 	json_t *j = listed(""), *d = json_array_get(json_object_get(j, "devices"), 0);
-	check_keys(
-	    d, "device name uuid kind usable why cuda capability units clock_mhz group_items shared_bytes "
-	       "l2_bytes global_bytes unified peaks state");
+	check_keys(d, "device name uuid device_kind usable why cuda_version capability units clock_mhz "
+		      "group_items shared_bytes "
+		      "l2_bytes global_bytes unified peaks vitals");
 	CHECK(!strcmp(json_string_value(json_object_get(d, "name")), "Fake C1"));
 	CHECK(!strcmp(json_string_value(json_object_get(d, "device")), "cuda:0"));
 	CHECK(json_is_true(json_object_get(d, "usable")));
@@ -590,10 +590,10 @@ TEST(states_of_devices_are_listed)
 		CHECK(test_now_s() - start_s < 6);
 		json_t *j = parse_out(),
 		       *d = json_array_get(json_object_get(json_object_get(j, "cuda"), "devices"), 0),
-		       *s = json_object_get(d, "state");
+		       *s = json_object_get(d, "vitals");
 		CHECK(d && json_is_null(s) == !cases[i].says);
 		if (cases[i].says)
-			CHECK_SAYS(json_string_value(json_object_get(s, "text")), cases[i].says);
+			CHECK_SAYS(json_string_value(json_object_get(s, "words")), cases[i].says);
 		json_decref(j);
 		if (test_bad)
 			printf("%s, %s: %s\n", cases[i].lie, cases[i].nvml, cli_out);
@@ -619,7 +619,7 @@ static const char *doctor_says(const char *lie, const char *more)
 	json_array_foreach(json_object_get(j, "findings"), i, f)
 	{
 		const char *s[4];
-		CHECK(json_unpack(f, "{ss ss ss ss}", "check", &s[0], "verdict", &s[1], "what", &s[2],
+		CHECK(json_unpack(f, "{ss ss ss ss}", "check", &s[0], "severity", &s[1], "what", &s[2],
 				  "remedy", &s[3]) == 0);
 		if (!test_bad && !strcmp(s[0], "cuda") && n < sizeof text)
 			n += (size_t)snprintf(text + n, sizeof text - n, "%s %s\n%s\n", s[1], s[2], s[3]);

@@ -56,7 +56,7 @@ static void count_records(const char *folder, const char *word, size_t want)
 {
 	CHECK_RUN(0, "show %s --json --cache %s", word, folder);
 	json_t *j = parse_out();
-	size_t n = json_array_size(json_object_get(j, "records"));
+	size_t n = json_array_size(json_object_get(j, "record_list"));
 	CHECK(n == want);
 	if (n != want)
 		printf("%zu records of %s\n", n, word);
@@ -139,7 +139,7 @@ TEST(a_run_falls_back_to_the_processor)
 static void check_device(const char *why)
 {
 	json_t *j = parse_out(), *f = json_object_get(j, "fallback");
-	const char *on = json_string_value(json_object_get(json_object_get(j, "device"), "name"));
+	const char *on = json_string_value(json_object_get(json_object_get(j, "device_use"), "name"));
 	CHECK(on && !strcmp(on, why ? "cpu" : "opencl:0"));
 	CHECK(why ? json_is_object(f) : json_is_null(f));
 	if (json_is_object(f)) {
@@ -278,7 +278,7 @@ static int on_processor(const json_t *device, const char *kind, const char **why
 	json_array_foreach(json_object_get(device, "on_processor"), i, row)
 	{
 		*why = json_string_value(json_object_get(row, "why"));
-		if (!strcmp(json_string_value(json_object_get(row, "kind")), kind))
+		if (!strcmp(json_string_value(json_object_get(row, "step_kind")), kind))
 			return (int)json_integer_value(json_object_get(row, "count"));
 	}
 	return 0;
@@ -301,13 +301,13 @@ TEST(kernels_on_the_processor_are_told)
 	CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), tuned());
 	CHECK_SAYS(cli_out, sum);
 	CHECK_RUN(0, "run %s --random --json --device opencl:0 --cache %s", model(), tuned());
-	json_t *j = parse_out(), *d = json_object_get(j, "device");
+	json_t *j = parse_out(), *d = json_object_get(j, "device_use");
 	CHECK(json_array_size(json_object_get(d, "on_processor")) == 1);
 	CHECK(on_processor(d, "CumSum", &why) == 1 && strstr(why, "no kernels exist"));
 	json_decref(j);
 	CHECK_RUN(0, "bench %s --json --device opencl:0 --cache %s --runs 1", model(), no_records());
 	j = parse_out();
-	d = json_object_get(j, "device");
+	d = json_object_get(j, "device_use");
 	CHECK(on_processor(d, "conv", &why) + on_processor(d, "matmul", &why) == 3);
 	CHECK_SAYS(why, "no kernel of it is known");
 	CHECK(on_processor(d, "CumSum", &why) == 1);
@@ -347,7 +347,7 @@ TEST(shares_are_of_the_machine_that_ran)
 		double peak = peak_of_first();
 		CHECK(cpu > 0 && peak > cpu * threads / 3 && peak < cpu * threads * 3);
 		json_t *j = parse_out();
-		CHECK(json_integer_value(json_object_get(json_object_get(j, "device"), "host_threads")) ==
+		CHECK(json_integer_value(json_object_get(json_object_get(j, "device_use"), "host_threads")) ==
 		      threads);
 		json_decref(j);
 	}
@@ -527,7 +527,7 @@ TEST(a_trace_shows_the_device)
 	open_fake();
 	CHECK_RUN(0, "bench %s --json --runs 1 --threads 2 --device opencl:0 --cache %s --trace %s", model(),
 		  tuned(), file);
-	json_t *j = parse_out(), *d = json_object_get(j, "device"), *t = json_load_file(file, 0, NULL);
+	json_t *j = parse_out(), *d = json_object_get(j, "device_use"), *t = json_load_file(file, 0, NULL);
 	int steps = (int)json_integer_value(json_object_get(d, "steps"));
 	int copies = (int)json_integer_value(json_object_get(d, "copies"));
 	int maps = (int)json_integer_value(json_object_get(d, "maps"));
@@ -597,7 +597,7 @@ TEST(tune_tells_what_the_processor_runs)
 		measure_peaks(folder);
 		CHECK_RUN(0, "tune %s --json --device opencl:0 --budget 3s %s --cache %s", model(), levels[i],
 			  folder);
-		json_t *j = parse_out(), *d = json_object_get(j, "device");
+		json_t *j = parse_out(), *d = json_object_get(j, "device_use");
 		CHECK(all_on_processor(d) == (int)json_array_size(json_object_get(j, "kernels")));
 		CHECK(json_is_null(json_object_get(j, "processor"))); /* nothing else ran */
 		if (!i)
@@ -620,10 +620,10 @@ TEST(tune_compares_the_processor)
 	lie_now("slow");
 	CHECK_RUN(0, box, model(), tuned(), "--json");
 	json_t *j = parse_out(), *p = json_object_get(j, "processor");
-	check_keys(p, "ms device_ms threads kernels tuned measured gain faster");
+	check_keys(p, "ms device_ms threads kernel_count tuned measured gain is_faster");
 	double ms = json_number_value(json_object_get(p, "ms"));
 	CHECK(ms > 0 && ms < json_number_value(json_object_get(p, "device_ms")));
-	CHECK(json_is_true(json_object_get(p, "faster")) && json_is_true(json_object_get(p, "measured")));
+	CHECK(json_is_true(json_object_get(p, "is_faster")) && json_is_true(json_object_get(p, "measured")));
 	CHECK(json_number_value(json_object_get(json_object_get(p, "gain"), "high")) < 1);
 	json_decref(j);
 	CHECK_RUN(0, box, model(), tuned(), "");
@@ -634,7 +634,8 @@ TEST(tune_compares_the_processor)
 	lie_now("");
 	CHECK_RUN(0, "tune %s --json --rigor estimate --budget 4s --cache %s", model(), in_dir("cpu-alone"));
 	j = parse_out();
-	CHECK(json_is_null(json_object_get(j, "processor")) && json_is_null(json_object_get(j, "device")));
+	CHECK(json_is_null(json_object_get(j, "processor")) &&
+	      json_is_null(json_object_get(j, "device_use")));
 	json_decref(j);
 }
 

@@ -52,7 +52,7 @@ TEST(replays_that_end_early)
 		CHECK(number_of(j, "elapsed_s") <= number_of(j, "budget_s"));
 		snprintf(words, sizeof words, "%s", text_of(j, "early"));
 		if (cases[i].early) {
-			CHECK(count_tasks(words) == (int)number_of(j, "tasks"));
+			CHECK(count_tasks(words) == (int)number_of(j, "task_count"));
 			CHECK(number_of(j, "elapsed_s") < number_of(j, "budget_s") - 0.3);
 			CHECK_SAYS(words, " no longer gain");
 		}
@@ -93,14 +93,14 @@ TEST(boxes_that_end_early)
 		CHECK(count_tasks(text_of(j, "early")) == 1);
 		CHECK(number_of(j, "elapsed_s") < 25);
 		CHECK((int)number_of(j, "earlier_trials") == trials[0]);
-		CHECK((number_of(j, "known") > 0) == (box > 0));
-		CHECK(number_of(j, "known") <= number_of(j, "earlier_trials"));
+		CHECK((number_of(j, "known_candidates") > 0) == (box > 0));
+		CHECK(number_of(j, "known_candidates") <= number_of(j, "earlier_trials"));
 		trials[box] = (int)number_of(j, "trials");
 		json_decref(j);
 	}
 	CHECK(trials[0] > 0);
 	CHECK_RUN(0, "tune %s --budget 30s --threads 1 --fresh --json --cache %s", model, cache);
-	CHECK(out_number("earlier_trials") == trials[0] + trials[1] && out_number("known") == 0);
+	CHECK(out_number("earlier_trials") == trials[0] + trials[1] && out_number("known_candidates") == 0);
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 30s --threads 1 --json --cache %s", model, cache);
 	json_t *j = parse_out();
 	CHECK(json_is_null(json_object_get(j, "early")));
@@ -136,7 +136,7 @@ TEST(a_box_that_is_used_up)
 	CHECK_RUN(0, "tune %s --budget 4s --threads 1 --json --no-cache", large());
 	json_t *j = parse_out();
 	const char *early = text_of(j, "early");
-	CHECK(number_of(j, "tasks") == 2);
+	CHECK(number_of(j, "task_count") == 2);
 	CHECK(!*early || (count_tasks(early) == 2 && number_of(j, "elapsed_s") < 3.7));
 	if (test_bad)
 		printf("%s\n", cli_out);

@@ -168,18 +168,18 @@ static void check_best(const char *cache, const struct seen *s, const struct tar
 	CHECK_RUN(0, "show --json --cache %s", cache);
 	json_t *j = parse_out(), *r;
 	size_t i;
-	json_array_foreach(json_object_get(j, "records"), i, r)
+	json_array_foreach(json_object_get(j, "record_list"), i, r)
 	{
 		const char *cand = json_string_value(json_object_get(r, "cand"));
 		uint32_t hash = cand ? hash_of(s->text, cand, t) : 0;
 		CHECK(cand && fake_class(hash, salt) == FAKE_RIGHT);
-		const char *kind = json_string_value(json_object_get(r, "kind"));
+		const char *kind = json_string_value(json_object_get(r, "record_kind"));
 		if (kind && !strcmp(kind, "best"))
 			CHECK(fake_us(hash, salt) <= best_us + best_us / 4 + 200);
 		if (test_bad)
 			printf("%s: %s, %d us of %d us\n", kind, cand, fake_us(hash, salt), best_us);
 	}
-	CHECK(json_array_size(json_object_get(j, "records")) >= 1);
+	CHECK(json_array_size(json_object_get(j, "record_list")) >= 1);
 	json_decref(j);
 }
 
@@ -391,7 +391,7 @@ TEST(dot_products_that_are_not_built)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
 		fake_lie(cases[i].lie);
 		size_t m = answer(path, "--device opencl:0", cache, got, sizeof got);
-		json_t *j = parse_out(), *there = json_object_get(j, "device"), *row;
+		json_t *j = parse_out(), *there = json_object_get(j, "device_use"), *row;
 		int left = 0;
 		size_t at;
 		CHECK(n > 0 && m == n);

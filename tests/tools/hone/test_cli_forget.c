@@ -71,7 +71,7 @@ TEST(what_another_model_uses_is_kept)
 		SKIP("no hone-worker (HONE_WORKER)");
 	two_models("shared");
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), cache);
-	CHECK(out_number("kernels") > 0 && out_number("shared") > 0);
+	CHECK(out_number("kernel_count") > 0 && out_number("shared") > 0);
 	CHECK_RUN(0, "tune %s --rigor cached --threads 1 --cache %s", piece, cache);
 	CHECK_RUN(1, "tune %s --rigor cached --threads 1 --cache %s", steering(), cache);
 	CHECK(piece_has_gain());
@@ -94,7 +94,7 @@ TEST(what_a_model_that_is_gone_used_is_removed)
 	two_models("gone");
 	REQUIRE(unlink(piece) == 0);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), cache);
-	CHECK(out_number("kernels") > 0 && out_number("shared") == 0);
+	CHECK(out_number("kernel_count") > 0 && out_number("shared") == 0);
 	CHECK_SAYS(cli_err, "1 model that this cache was tuned for cannot be read");
 }
 
@@ -112,10 +112,10 @@ TEST(a_gain_goes_with_a_kernel_of_its_model)
 	json_t *all = json_object_get(j, "tasks");
 	size_t last = json_array_size(all) - 1;
 	CHECK_RUN(0, "forget --task %.16s --cache %s",
-		  json_string_value(json_object_get(json_array_get(all, last), "key")), cache);
+		  json_string_value(json_object_get(json_array_get(all, last), "task_key")), cache);
 	CHECK(piece_has_gain()); /* the first layers have no such task */
 	CHECK_RUN(0, "forget --task %.16s --cache %s",
-		  json_string_value(json_object_get(json_array_get(of_piece, 0), "key")), cache);
+		  json_string_value(json_object_get(json_array_get(of_piece, 0), "task_key")), cache);
 	CHECK(!piece_has_gain());
 	json_decref(j);
 	json_decref(of_piece);

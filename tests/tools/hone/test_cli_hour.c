@@ -110,7 +110,7 @@ TEST(show_has_a_row_for_each_schedule)
 	for (int levels = 1; levels < 3; levels++) {
 		CHECK_RUN(0, "show --json --cache %s", own);
 		json_t *j = parse_out();
-		int n = (int)json_array_size(json_object_get(j, "records"));
+		int n = (int)json_array_size(json_object_get(j, "record_list"));
 		json_decref(j);
 		CHECK_RUN(0, "show --cache %s", own);
 		int rows = times_said("  best = default  ");
@@ -171,11 +171,11 @@ TEST(verify_says_the_levels_of_its_kernels)
 	CHECK_RUN(0, "verify %s --level int8 --threads 1 --cache %s --json", model, bytes);
 	json_t *j = parse_out(), *levels = json_object_get(j, "levels"), *n;
 	CHECK(json_is_true(json_object_get(j, "quantized_reference")));
-	CHECK(json_integer_value(json_object_get(levels, "int8")) > 0);
-	const char *name;
+	CHECK(json_count(levels, "level", "int8") > 0);
+	size_t i;
 	json_int_t sum = 0;
-	json_object_foreach(levels, name, n) sum += json_integer_value(n);
-	CHECK(sum == json_integer_value(json_object_get(j, "kernels")));
+	json_array_foreach(levels, i, n) sum += json_integer_value(json_object_get(n, "count"));
+	CHECK(sum == json_integer_value(json_object_get(j, "kernel_count")));
 	json_decref(j);
 }
 
@@ -220,9 +220,10 @@ TEST(verify_compares_what_bench_runs)
 		json_decref(j);
 		CHECK_RUN(0, "verify %s --threads 1 --kernels %s --cache %s --json", model, kinds[i], none);
 		j = parse_out();
-		json_int_t of_bytes = json_integer_value(json_object_get(json_object_get(j, "levels"), "int8"));
-		CHECK(json_integer_value(json_object_get(j, "kernels")) +
-			  json_integer_value(json_object_get(j, "portable")) == runs);
+		json_int_t of_bytes = json_count(json_object_get(j, "levels"), "level", "int8");
+		CHECK(json_integer_value(json_object_get(j, "kernel_count")) +
+			  json_integer_value(json_object_get(j, "portable")) ==
+		      runs);
 		CHECK((of_bytes > 0) == !i);
 		json_decref(j);
 		CHECK_RUN(0, "verify %s --threads 1 --kernels %s --cache %s", model, kinds[i], none);

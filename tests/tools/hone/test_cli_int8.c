@@ -108,10 +108,10 @@ static void check_needs_recipe(void)
 
 static void check_report(const json_t *j)
 {
-	const json_t *q = json_object_get(j, "quantized");
-	check_keys(q, "layers quantized examples held_out measured_error held_out_error limit");
-	CHECK(json_integer_value(json_object_get(q, "layers")) == 2);
-	CHECK(json_integer_value(json_object_get(q, "quantized")) == 2);
+	const json_t *q = json_object_get(j, "recipe");
+	check_keys(q, "layer_count quantized_layers examples held_out measured_error held_out_error limit");
+	CHECK(json_integer_value(json_object_get(q, "layer_count")) == 2);
+	CHECK(json_integer_value(json_object_get(q, "quantized_layers")) == 2);
 	CHECK(json_integer_value(json_object_get(q, "held_out")) == 2);
 	CHECK(json_number_value(json_object_get(q, "measured_error")) <= .05);
 	CHECK(json_number_value(json_object_get(q, "held_out_error")) <= .05);
@@ -237,7 +237,7 @@ TEST(every_command_runs_the_recipe)
 	CHECK_SAYS(cli_out, "int8: 2 of 2 layers quantised; error of the outputs ");
 	CHECK_SAYS(cli_out, "; at most 5.00e-02 was asked for");
 	CHECK_RUN(0, "explain %s --threads 1 --cache %s --json", model, cache);
-	CHECK_SAYS(cli_out, "\"quantized\":null");
+	CHECK_SAYS(cli_out, "\"recipe\":null");
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	CHECK_RUN(0, "verify %s --level int8 --threads 1 --cache %s", model, cache);
 	CHECK_RUN(0, "bench %s --level int8 --kernels default --runs 2 --threads 1 --cache %s", model, cache);
@@ -283,7 +283,8 @@ TEST(recordings_are_replayed)
 	for (int i = 0; i < 2; i++) {
 		CHECK_RUN(0, "tune %s --level int8 --data %s --budget 2s --device replay:%s --json", model, data, land);
 		json_t *j = parse_out(), *kernels = json_object_get(j, "kernels");
-		CHECK(json_integer_value(json_object_get(json_object_get(j, "quantized"), "quantized")) == 2);
+		CHECK(json_integer_value(json_object_get(json_object_get(j, "recipe"), "quantized_layers")) ==
+		      2);
 		CHECK(json_array_size(kernels) >= 3 && strstr(cli_out, "conv 3x3 3->8") &&
 		      strstr(cli_out, " u8\""));
 		json_decref(j);
@@ -393,7 +394,7 @@ TEST(a_pack_brings_a_recipe)
 	CHECK_RUN(0, "bench %s --level int8 --require-cache --runs 2 --threads 1 --cache %s", model, robot);
 	CHECK_RUN(0, "tune %s --level int8 --budget 1s --threads 1 --cache %s --json", model, robot);
 	json_t *j = parse_out();
-	CHECK(json_integer_value(json_object_get(json_object_get(j, "quantized"), "quantized")) == 2);
+	CHECK(json_integer_value(json_object_get(json_object_get(j, "recipe"), "quantized_layers")) == 2);
 	json_decref(j);
 	CHECK_RUN(0, "pack -o %s --no-code --cache %s", pack, from);
 	CHECK(answers(robot, got) && same(got, own));
@@ -491,7 +492,7 @@ TEST(a_recipe_without_layers_replaces_a_good_one_only_if_asked)
 	CHECK_RUN(0, once, model, uneven, cache, "--json");
 	json_t *j = parse_out(), *former = json_object_get(j, "recipe_former");
 	CHECK(json_is_true(json_object_get(j, "recipe_stays")) && json_is_false(json_object_get(j, "recipe_replaced")));
-	CHECK(json_integer_value(json_object_get(former, "quantized")) == 2);
+	CHECK(json_integer_value(json_object_get(former, "quantized_layers")) == 2);
 	json_decref(j);
 	CHECK_RUN(0, once, model, data, cache, "--error 1e-6");
 	CHECK_SAYS(cli_out, "int8: this recipe, which quantises fewer layers, takes the place of another one that the cache "

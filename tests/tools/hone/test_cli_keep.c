@@ -92,7 +92,7 @@ TEST(a_folder_that_is_only_read)
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", full);
 	CHECK_RUN(0, "show --json --cache %s", full);
 	json_t *j = parse_out();
-	size_t n = json_array_size(json_object_get(j, "records"));
+	size_t n = json_array_size(json_object_get(j, "record_list"));
 	json_decref(j);
 	snprintf(
 	    cmd, sizeof cmd,
@@ -110,7 +110,7 @@ TEST(a_folder_that_is_only_read)
 	CHECK(!*cli_out);
 	CHECK_RUN(0, "status --json --cache %s", bare);
 	j = parse_out();
-	CHECK(!json_integer_value(json_object_get(json_object_get(j, "records"), "rec")));
+	CHECK(!json_count(json_object_get(j, "records_by_type"), "type", "rec"));
 	json_decref(j);
 	CHECK_RUN(1, "bench %s --require-cache --threads 1 --cache %s", steering(), bare);
 	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), bare);

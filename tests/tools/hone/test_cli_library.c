@@ -80,9 +80,9 @@ static void schedule_of(const char *cache, const char *kind, char out[512])
 	json_t *report = parse_out(), *r;
 	size_t i;
 	out[0] = 0;
-	json_array_foreach(json_object_get(report, "records"), i, r)
+	json_array_foreach(json_object_get(report, "record_list"), i, r)
 	{
-		const char *is = json_string_value(json_object_get(r, "kind")),
+		const char *is = json_string_value(json_object_get(r, "record_kind")),
 			   *cand = json_string_value(json_object_get(r, "cand"));
 		if (is && cand && !strcmp(is, kind))
 			snprintf(out, 512, "%s", cand);
@@ -136,7 +136,7 @@ TEST(a_library_that_is_faster_runs_the_layer)
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", product(), in_dir("compiled"), cache);
 	CHECK_RUN(0, "bench %s --json --runs 3 --threads 1", in_dir("compiled"));
 	CHECK(!strstr(cli_out, "shim/"));
-	CHECK_SAYS(cli_out, plain ? "\"kind\":\"default\"" : "\"kind\":\"tuned\"");
+	CHECK_SAYS(cli_out, plain ? "\"kernel_kind\":\"default\"" : "\"kernel_kind\":\"tuned\"");
 }
 
 TEST(a_library_that_fails_is_never_chosen)

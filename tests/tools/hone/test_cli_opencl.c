@@ -22,9 +22,9 @@ TEST(devices_of_a_driver_are_listed)
 {
 	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
 	json_t *j = listed(""), *d = json_array_get(json_object_get(j, "devices"), 0);
-	check_keys(d,
-		   "name platform vendor version c_version driver extensions kind usable units group_items "
-		   "local_bytes global_bytes buffer_bytes unified fp16 exact_divide");
+	check_keys(d, "name platform vendor opencl_version c_version driver extensions device_kind usable "
+		      "units group_items "
+		      "local_bytes global_bytes buffer_bytes unified fp16 exact_divide");
 	CHECK(!strcmp(json_string_value(json_object_get(d, "name")), "Fake G1"));
 	CHECK(json_is_true(json_object_get(d, "usable")));
 	CHECK(!*json_string_value(json_object_get(j, "note")));
@@ -102,7 +102,7 @@ static const char *doctor_says(const char *lie, const char *more)
 	json_array_foreach(json_object_get(j, "findings"), i, f)
 	{
 		const char *s[4];
-		CHECK(json_unpack(f, "{ss ss ss ss}", "check", &s[0], "verdict", &s[1], "what", &s[2],
+		CHECK(json_unpack(f, "{ss ss ss ss}", "check", &s[0], "severity", &s[1], "what", &s[2],
 				  "remedy", &s[3]) == 0);
 		if (!test_bad && !strcmp(s[0], "opencl") && n < sizeof text)
 			n += (size_t)snprintf(text + n, sizeof text - n, "%s %s\n%s\n", s[1], s[2], s[3]);

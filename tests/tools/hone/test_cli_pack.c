@@ -78,7 +78,7 @@ static int records_of(const char *path)
 {
 	CHECK_RUN(0, "show --json --cache %s", path);
 	json_t *j = parse_out();
-	int n = (int)json_array_size(json_object_get(j, "records"));
+	int n = (int)json_array_size(json_object_get(j, "record_list"));
 	json_decref(j);
 	return n;
 }
@@ -94,7 +94,7 @@ TEST(signed_and_taken)
 	key_file(0, key);
 	make_cache(from);
 	CHECK_RUN(0, "pack -o %s --key %s --json --cache %s", file, key, from);
-	CHECK(out_number("records") == 2 * RECORDS && out_number("code") == RECORDS);
+	CHECK(out_number("records") == RECORDS && out_number("code_objects") == RECORDS);
 	copy_word("public", hex, sizeof hex);
 	copy_word("signed_by", id, sizeof id);
 	CHECK(strlen(hex) == 130 && strlen(id) == 32);
@@ -109,7 +109,7 @@ TEST(signed_and_taken)
 	CHECK(records_of(to) == RECORDS);
 	CHECK_SAYS(cli_out, "\"hint\"");
 	CHECK_RUN(0, "status --json --cache %s", to);
-	CHECK(!strstr(cli_out, "\"code\": 3"));
+	CHECK(!strstr(cli_out, "\"code_objects\": 3"));
 	snprintf(path, sizeof path, "%s", in_dir("maker.pub")); /* a key in a file */
 	REQUIRE_OK(file_write(path, hex, strlen(hex)));
 	CHECK_RUN(0, "import %s --key %s --json --cache %s", file, path, to);
@@ -146,7 +146,7 @@ TEST(unsigned_only_where_it_is_said)
 	snprintf(file, sizeof file, "%s", in_dir("unsigned.seg"));
 	make_cache(from);
 	CHECK_RUN(0, "pack -o %s --no-code --json --cache %s", file, from);
-	CHECK(out_number("code") == 0 && !strstr(cli_out, "signed_by"));
+	CHECK(out_number("code_objects") == 0 && !strstr(cli_out, "signed_by"));
 	CHECK_RUN(1, "import %s --cache %s", file, to);
 	CHECK_SAYS(cli_err, "--unsigned");
 	CHECK_SAYS(cli_err, "unsigned.seg: not signed: ask its maker for the signature ");
@@ -276,7 +276,7 @@ TEST(a_pack_of_what_a_fleet_published)
 	CHECK(!file_exists(file));
 	publish(3);
 	CHECK_RUN(0, "%s", words);
-	CHECK(out_number("code") == 0 && out_number("records") >= RECORDS);
+	CHECK(out_number("code_objects") == 0 && out_number("records") >= RECORDS);
 	copy_word("public", hex, sizeof hex);
 	CHECK_RUN(0, "import %s --key %s --json --cache %s", file, hex, to);
 	CHECK(out_number("taken") == RECORDS);

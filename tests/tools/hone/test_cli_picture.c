@@ -245,12 +245,12 @@ TEST(ranges_and_the_highest_scores)
 	json_t *j = parse_out(), *o = json_array_get(json_object_get(j, "outputs"), 0);
 	static const int top[] = {2, 3, 0, 6, 4};
 	check_keys(j, "run_ms load_ms outputs");
-	check_keys(o, "name shape dtype file min max mean nan top");
+	check_keys(o, "name shape dtype file min max mean nan_count top");
 	CHECK(json_number_value(json_object_get(j, "run_ms")) > 0);
 	CHECK(json_number_value(json_object_get(o, "min")) == -4);
 	CHECK(json_number_value(json_object_get(o, "max")) == 7);
 	CHECK(fabs(json_number_value(json_object_get(o, "mean")) - 14.5 / 7) < 1e-4);
-	CHECK(json_integer_value(json_object_get(o, "nan")) == 1);
+	CHECK(json_integer_value(json_object_get(o, "nan_count")) == 1);
 	CHECK(json_array_size(json_object_get(o, "top")) == 5);
 	for (int i = 0; i < 5; i++) {
 		json_t *row = json_array_get(json_object_get(o, "top"), (size_t)i);
@@ -273,7 +273,8 @@ TEST(ranges_and_the_highest_scores)
 		  in_dir("m.npy"), in_dir("out"));
 	j = parse_out();
 	o = json_array_get(json_object_get(j, "outputs"), 0);
-	CHECK(json_is_null(json_object_get(o, "min")) && json_integer_value(json_object_get(o, "nan")) == 8);
+	CHECK(json_is_null(json_object_get(o, "min")) &&
+	      json_integer_value(json_object_get(o, "nan_count")) == 8);
 	CHECK(!json_object_get(o, "top"));
 	json_decref(j);
 }

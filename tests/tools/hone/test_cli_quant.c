@@ -53,7 +53,7 @@ static int count(const char *path, const char *cache, const char *word, const ch
 	json_array_foreach(json_object_get(report, "kernels"), i, k)
 	{
 		const char *label = json_string_value(json_object_get(k, "label"));
-		const char *from = json_string_value(json_object_get(k, "kind"));
+		const char *from = json_string_value(json_object_get(k, "kernel_kind"));
 		const char *at = label && from && !strcmp(from, kind) ? strstr(label, word) : NULL;
 		for (; at; at = strstr(at + 1, word))
 			n++; /* a block's label names each of its stages */
@@ -196,7 +196,7 @@ static void find_task(const char *path, const char *cache, const char *word, cha
 	{
 		const char *label = json_string_value(json_object_get(t, "label"));
 		if (label && strstr(label, word))
-			snprintf(key, 64, "%s", json_string_value(json_object_get(t, "key")));
+			snprintf(key, 64, "%s", json_string_value(json_object_get(t, "task_key")));
 	}
 	json_decref(list);
 }

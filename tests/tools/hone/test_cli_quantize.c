@@ -20,9 +20,9 @@ TEST(a_model_is_quantised_and_runs)
 	snprintf(out, sizeof out, "%s", in_dir("int8.onnx"));
 	CHECK_RUN(0, "quantize %s --data %s -o %s --json -q", model, examples("ten", 10), out);
 	json_t *j = parse_out();
-	check_keys(
-	    j, "model file examples held_out layers quantized predicted_error measured_error held_out_error");
-	CHECK(number(j, "examples") == 8 && number(j, "held_out") == 2 && number(j, "quantized") == 2);
+	check_keys(j, "model file examples held_out layers quantized_layers predicted_error measured_error "
+		      "held_out_error");
+	CHECK(number(j, "examples") == 8 && number(j, "held_out") == 2 && number(j, "quantized_layers") == 2);
 	CHECK(number(j, "measured_error") > 1e-4 && number(j, "measured_error") < 0.03 &&
 	      number(j, "held_out_error") < 0.03);
 	const json_t *first = json_array_get(json_object_get(j, "layers"), 0);

@@ -102,8 +102,8 @@ TEST(verify_as_json)
 {
 	CHECK_RUN(0, "verify %s --json --kernels fallback --cache %s", steering(), in_dir("cache"));
 	json_t *j = parse_out();
-	check_keys(j, "kernels ok failed max_rel_err");
-	CHECK(json_integer_value(json_object_get(j, "kernels")) >= 5);
+	check_keys(j, "kernel_count passed failed max_rel_err");
+	CHECK(json_integer_value(json_object_get(j, "kernel_count")) >= 5);
 	CHECK(json_integer_value(json_object_get(j, "failed")) == 0);
 	CHECK(json_number_value(json_object_get(j, "max_rel_err")) < 1e-4);
 	json_decref(j);
@@ -149,7 +149,7 @@ TEST(report_is_one_page)
 	CHECK_RUN(0, "report %s -o %s --threads 1 --json --cache %s", steering(), file, cache);
 	json_t *o = json_loads(cli_out, 0, NULL);
 	CHECK(json_number_value(json_object_get(o, "after_ms")) > 0);
-	CHECK(json_integer_value(json_object_get(o, "kernels")) >= 9); /* the layers of the network */
+	CHECK(json_integer_value(json_object_get(o, "kernel_count")) >= 9); /* the layers of the network */
 	json_decref(o);
 	slurp(file, page, sizeof page);
 	CHECK_SAYS(page, "<svg");
@@ -189,13 +189,13 @@ TEST(bench_as_json)
 	CHECK(json_number_value(json_object_get(j, "min_ms")) <=
 	      json_number_value(json_object_get(j, "median_ms")));
 	CHECK(json_array_size(k) >= 5);
-	check_keys(json_array_get(k, 0), "name us min_us gflops peak_pct roofline_pct kind");
+	check_keys(json_array_get(k, 0), "name us min_us gflops peak_pct roofline_pct kernel_kind");
 	json_decref(j);
 	CHECK_RUN(0, "bench %s %s --json --runs 7 --kernels fallback --cache %s", steering(), steering(),
 		  cache);
 	j = parse_out();
 	CHECK(json_array_size(json_object_get(j, "models")) == 2);
-	check_keys(json_array_get(json_object_get(j, "ratios"), 0), "ratio low high");
+	check_keys(json_array_get(json_object_get(j, "ratios"), 0), "time_ratio time_low time_high");
 	json_decref(j);
 	CHECK_RUN(2, "bench %s --kernels quick --cache %s", steering(), cache);
 	CHECK_SAYS(cli_err, "--kernels quick is not possible; it takes best, default or fallback");

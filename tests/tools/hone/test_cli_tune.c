@@ -18,9 +18,9 @@ static void check_show_and_explain(const char *cache)
 {
 	CHECK_RUN(0, "show --json --cache %s", cache);
 	json_t *j = parse_out();
-	json_t *r = json_array_get(json_object_get(j, "records"), 0);
-	check_keys(r, "task label text kind target device cand status median_ms");
-	CHECK_SAYS(json_string_value(json_object_get(r, "text")), "task syms=");
+	json_t *r = json_array_get(json_object_get(j, "record_list"), 0);
+	check_keys(r, "task_key label task_text record_kind target device cand status median_ms");
+	CHECK_SAYS(json_string_value(json_object_get(r, "task_text")), "task syms=");
 	CHECK(strlen(json_string_value(json_object_get(r, "target"))) > 4);
 	CHECK_SAYS(json_string_value(json_object_get(r, "cand")), "lane=");
 	json_decref(j);
@@ -31,8 +31,8 @@ static void check_show_and_explain(const char *cache)
 	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
 	j = parse_out();
 	check_keys(json_array_get(json_object_get(j, "tasks"), 0),
-		   "key text cand default_cand roofline_ms kind");
-	CHECK(json_is_array(json_object_get(j, "choices")));
+		   "task_key task_text cand default_cand roofline_ms kernel_kind");
+	CHECK(json_is_array(json_object_get(j, "graph_choices")));
 	json_decref(j);
 }
 
@@ -44,10 +44,9 @@ TEST(tune_then_show_and_explain)
 	snprintf(cache, sizeof cache, "%s", in_dir("tuned"));
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
 	json_t *j = parse_out();
-	check_keys(
-	    j,
-	    "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms interleaved reverted "
-	    "speedup strategy cache spent");
+	check_keys(j, "model task_count trials kept budget_s elapsed_s before_ms default_ms after_ms "
+		      "interleaved reverted "
+		      "speedup strategy cache spent");
 	CHECK(json_integer_value(json_object_get(j, "trials")) >= 1);
 	CHECK(json_integer_value(json_object_get(j, "kept")) >= 1);
 	CHECK(json_is_false(json_object_get(j, "interleaved")));
@@ -75,31 +74,32 @@ TEST(the_next_box_goes_on)
 	static const char tune[] = "tune %s --json --budget 1s --threads 1 --cache %s %s";
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
 	json_t *j = parse_out();
-	check_keys(j, "rigor known");
+	check_keys(j, "rigor known_candidates");
 	int trials = (int)json_integer_value(json_object_get(j, "trials"));
-	CHECK(json_integer_value(json_object_get(j, "known")) == 0);
+	CHECK(json_integer_value(json_object_get(j, "known_candidates")) == 0);
 	json_decref(j);
 	CHECK_RUN(0, tune, steering(), cache, "--resume");
 	j = parse_out();
-	int known = (int)json_integer_value(json_object_get(j, "known"));
+	int known = (int)json_integer_value(json_object_get(j, "known_candidates"));
 	CHECK(known > 0 && known <= trials); /* a default that crashed counts twice */
 	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "patient"));
 	json_decref(j);
 	CHECK_RUN(0, tune, steering(), cache, "--fresh");
-	CHECK(out_number("known") == 0);
+	CHECK(out_number("known_candidates") == 0);
 	check_show_and_explain(cache); /* records that a search found */
 	CHECK_RUN(2, "tune %s --resume --fresh", steering());
 	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
 	j = parse_out();
-	check_keys(json_object_get(j, "payback"), "spent_s saved_ms inferences inferences_on_fallback paired disturbed");
+	check_keys(json_object_get(j, "payback"),
+		   "spent_s saved_ms inferences inferences_on_fallback paired while_disturbed");
 	CHECK(json_number_value(json_object_get(json_object_get(j, "payback"), "spent_s")) > 0);
 	json_t *log = json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log");
-	check_keys(log, "emitter boxes tried failed statuses best steps draft_rank model_rank "
+	check_keys(log, "emitter boxes tried failed statuses best improvements draft_rank model_rank "
 			"draft_error_pct model_error_pct payback");
 	CHECK(json_integer_value(json_object_get(log, "boxes")) >= 1);
 	CHECK(json_integer_value(json_object_get(log, "tried")) >= 1);
 	check_keys(json_array_get(json_object_get(log, "best"), 0),
-		   "cand by box at_s us ratio draft_us model_us model_sd lost");
+		   "cand by box at_s us time_ratio draft_us model_us model_sd lost");
 	json_decref(j);
 	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), cache);
 	CHECK_SAYS(cli_out, " boxes with llvm");
@@ -252,9 +252,9 @@ static const char *shown_cand(const json_t *shown, const char *task, const char 
 {
 	size_t i;
 	const json_t *r;
-	json_array_foreach(json_object_get(shown, "records"), i,
-			   r) if (!strcmp(json_string_value(json_object_get(r, "task")), task) &&
-				  !strcmp(json_string_value(json_object_get(r, "kind")),
+	json_array_foreach(json_object_get(shown, "record_list"), i,
+			   r) if (!strcmp(json_string_value(json_object_get(r, "task_key")), task) &&
+				  !strcmp(json_string_value(json_object_get(r, "record_kind")),
 					  kind)) return json_string_value(json_object_get(r, "cand"));
 	return NULL;
 }
@@ -269,13 +269,13 @@ static int check_origins(const char *cache, const char *from)
 	json_t *theirs = parse_out(), *r;
 	CHECK_RUN(0, "show --json --cache %s", cache);
 	json_t *ours = parse_out();
-	json_array_foreach(json_object_get(ours, "records"), i, r)
+	json_array_foreach(json_object_get(ours, "record_list"), i, r)
 	{
-		const char *task = json_string_value(json_object_get(r, "task"));
+		const char *task = json_string_value(json_object_get(r, "task_key"));
 		const char *cand = json_string_value(json_object_get(r, "cand"));
 		const char *found = shown_cand(theirs, task, "best"),
 			   *standard = shown_cand(ours, task, "default");
-		if (strcmp(json_string_value(json_object_get(r, "kind")), "best"))
+		if (strcmp(json_string_value(json_object_get(r, "record_kind")), "best"))
 			continue;
 		bool hint = found && !strcmp(found, cand) && (!standard || strcmp(standard, cand));
 		CHECK(!strcmp(json_string_value(json_object_get(r, "origin")), hint ? "hint" : "search"));
@@ -354,7 +354,7 @@ TEST(logs_of_others_are_not_gone_on_with)
 			: !strcmp(json_string_value(json_object_get(log, "emitter")), "llvm-1/1"));
 		json_decref(j);
 		CHECK_RUN(0, tune, steering(), "patient", "1s", dir_name);
-		CHECK(out_number("known") == 0);
+		CHECK(out_number("known_candidates") == 0);
 	}
 }
 
@@ -386,7 +386,7 @@ TEST(rigor_from_nothing_to_all)
 	CHECK_SAYS(cli_err, "not in the cache");
 	CHECK_RUN(0, tune, steering(), "estimate", cache);
 	j = parse_out();
-	int tasks = (int)json_integer_value(json_object_get(j, "tasks"));
+	int tasks = (int)json_integer_value(json_object_get(j, "task_count"));
 	CHECK(json_integer_value(json_object_get(j, "trials")) >= tasks && tasks == 10);
 	json_decref(j);
 	CHECK_RUN(0, tune, steering(), "estimate", cache); /* everything is in the cache */
@@ -509,7 +509,7 @@ TEST(known_schedules_are_recompiled)
 	CHECK_SAYS(cli_out, "10 records");
 	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
 	CHECK_RUN(0, estimate, steering(), to);
-	CHECK(out_number("hints") == 10 && out_number("stale") == 0 && out_number("kept") >= n);
+	CHECK(out_number("hints") == 10 && out_number("stale_count") == 0 && out_number("kept") >= n);
 	check_best(to, 8);
 	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
 	CHECK_RUN(0, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
@@ -517,7 +517,7 @@ TEST(known_schedules_are_recompiled)
 	CHECK_RUN(0, "show --cache %s", to);
 	CHECK(!strstr(cli_out, "stale: "));
 	CHECK_RUN(0, estimate, steering(), to);
-	CHECK(out_number("stale") == 0 && out_number("trials") == 0);
+	CHECK(out_number("stale_count") == 0 && out_number("trials") == 0);
 }
 
 /* The kernels of a network that wakes no thread are timed as they run in it, and still count as tuned for the
@@ -583,7 +583,7 @@ TEST(records_of_another_emitter)
 	CHECK_SAYS(cli_out, "another version of the emitter");
 	CHECK_RUN(0, "tune %s --json --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
 		  cache);
-	CHECK(out_number("stale") == 10);
+	CHECK(out_number("stale_count") == 10);
 	CHECK_RUN(0, "show --cache %s", cache);
 	CHECK(!strstr(cli_out, "stale: "));
 	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
@@ -632,7 +632,7 @@ TEST(recordings_are_replayed)
 	CHECK_RUN(0, replay, steering(), land);
 	CHECK(!strcmp(first, cli_out));
 	json_t *j = parse_out();
-	check_keys(j, "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms speedup "
+	check_keys(j, "model task_count trials kept budget_s elapsed_s before_ms default_ms after_ms speedup "
 		      "strategy cache");
 	CHECK(json_integer_value(json_object_get(j, "kept")) == 0);
 	CHECK(json_integer_value(json_object_get(j, "trials")) > 0);
@@ -642,7 +642,7 @@ TEST(recordings_are_replayed)
 	CHECK_SAYS(cli_out, "a replay of");
 	CHECK_RUN(0, "show --json --cache %s", cache);
 	j = parse_out();
-	CHECK(json_array_size(json_object_get(j, "records")) > 0);
+	CHECK(json_array_size(json_object_get(j, "record_list")) > 0);
 	json_decref(j);
 	CHECK_RUN(1, replay, steering(), empty);
 	CHECK_SAYS(cli_err, empty);
@@ -681,8 +681,8 @@ TEST(a_box_that_ends_early_says_why)
 	snprintf(rest, sizeof rest, "--budget 20s --threads 1 --record %s --cache %s", land, cache);
 	for (int i = 0; i < 3; i++) {
 		CHECK_RUN(0, "tune %s %s --json", model, rest);
-		CHECK(out_number("earlier_trials") == trials && out_number("known") <= trials);
-		CHECK((out_number("known") > 0) == (i > 0));
+		CHECK(out_number("earlier_trials") == trials && out_number("known_candidates") <= trials);
+		CHECK((out_number("known_candidates") > 0) == (i > 0));
 		trials += (int)out_number("trials");
 	}
 	check_early("tune", model, rest, "1 task ");
@@ -714,7 +714,7 @@ TEST(tasks_without_a_turn)
 	snprintf(cache, sizeof cache, "%s", in_dir("turns"));
 	CHECK_RUN(0, box, steering(), "--json", cache);
 	json_t *j = parse_out();
-	int tasks = (int)json_integer_value(json_object_get(j, "tasks"));
+	int tasks = (int)json_integer_value(json_object_get(j, "task_count"));
 	int no_turn = (int)json_integer_value(json_object_get(j, "no_turn"));
 	int untried = (int)json_integer_value(json_object_get(j, "untried"));
 	CHECK(0 <= untried && untried <= no_turn && 0 < no_turn && no_turn <= tasks);

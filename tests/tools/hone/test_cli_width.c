@@ -149,7 +149,8 @@ TEST(keys_stay_whole)
 	for (int columns = 20; columns <= 60; columns += 2) {
 		int n = 0;
 		CHECK(hone_on_terminal(columns, ON_OUT, "tasks %s", model) == 0);
-		for (const char *at = list; (at = strstr(at, "\"key\":")) && (at = strchr(at + 6, '"')); n++) {
+		for (const char *at = list; (at = strstr(at, "\"task_key\":")) && (at = strchr(at + 11, '"'));
+		     n++) {
 			char key[9];
 			snprintf(key, sizeof key, "%.8s", at + 1);
 			CHECK_SAYS(cli_screen, key);
@@ -426,7 +427,7 @@ static const char busy[] =
     "\"waiting for lease\",\"before_ms\":1234.5,"
     "\"now_ms\":1000.25,\"next_s\":90,\"missing\":12},{\"name\":\"lanes\",\"state\":\"failed\","
     "\"next_s\":20,\"error\":\"" REASON "\"}],\"models_left\":3,"
-    "\"gate\":{\"open\":false,\"why\":\"hot\",\"text\":\"zone "
+    "\"gate\":{\"open\":false,\"why\":\"hot\",\"words\":\"zone "
     "cpu-thermal-of-the-first-cluster is at 71 C\",\"load_pct\":3,"
     "\"temp_c\":71,\"zone\":\"cpu-thermal-of-the-first-cluster\",\"headroom_c\":14},"
     "\"jobs\":[{\"job\":7,\"model\":\"/srv/models/"

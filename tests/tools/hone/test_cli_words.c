@@ -320,10 +320,11 @@ TEST(inspect_as_json)
 	char odd[256];
 	CHECK_RUN(0, "inspect %s --json", steering());
 	json_t *j = parse_out(), *in = json_array_get(json_object_get(j, "inputs"), 0);
-	check_keys(j, "model inputs outputs opset free unsupported operators untuned nodes weights ir");
+	check_keys(
+	    j, "model inputs outputs opset free unsupported operators untuned_operators nodes weights ir");
 	CHECK(json_integer_value(json_object_get(j, "opset")) >= 7);
 	CHECK(!strcmp(json_string_value(json_object_get(in, "name")), "camera"));
-	CHECK(!strcmp(json_string_value(json_object_get(in, "type")), "f32"));
+	CHECK(!strcmp(json_string_value(json_object_get(in, "dtype")), "f32"));
 	CHECK(json_integer_value(json_array_get(json_object_get(in, "shape"), 3)) == 200);
 	CHECK(json_array_size(json_object_get(j, "free")) == 0);
 	CHECK(json_integer_value(json_object_get(j, "weights")) > 100000);
@@ -332,9 +333,13 @@ TEST(inspect_as_json)
 	j = parse_out();
 	json_t *free_dims = json_object_get(j, "free");
 	REQUIRE(json_array_size(free_dims) == 3);
+	in = json_array_get(json_object_get(j, "inputs"), 0);
+	CHECK(json_is_null(json_array_get(json_object_get(in, "shape"), 3)));
+	CHECK(!strcmp(json_string_value(json_array_get(json_object_get(in, "dims"), 3)), "w"));
+	CHECK(!strcmp(json_string_value(json_array_get(json_object_get(in, "dims"), 1)), "3"));
 	CHECK(json_integer_value(json_object_get(json_array_get(free_dims, 2), "axis")) == 3);
 	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(free_dims, 2), "name")), "w"));
-	CHECK(json_is_null(json_object_get(j, "untuned")));
+	CHECK(json_is_null(json_object_get(j, "untuned_operators")));
 	CHECK(strstr(json_string_value(json_object_get(j, "needs_sizes")), "--shape x=1x3x224x224"));
 	json_decref(j);
 	snprintf(odd, sizeof odd, "%s", odd_model());
@@ -342,7 +347,7 @@ TEST(inspect_as_json)
 	j = parse_out();
 	json_t *ops = json_object_get(j, "operators"), *bad = json_object_get(j, "unsupported");
 	REQUIRE(json_array_size(ops) == 2 && json_array_size(bad) == 1);
-	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(ops, 0), "type")), "Relu"));
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(ops, 0), "op_type")), "Relu"));
 	CHECK(json_integer_value(json_object_get(json_array_get(ops, 0), "nodes")) == 2);
 	CHECK(strstr(json_string_value(json_array_get(bad, 0)), "Frobnicate"));
 	json_decref(j);
@@ -426,9 +431,9 @@ TEST(inspect_counts_portable_operators)
 	mk_output(&k, "y");
 	snprintf(model, sizeof model, "%s", write_model(&k, "topk.onnx"));
 	CHECK_RUN(0, "inspect %s --json", model);
-	json_t *j = parse_out(), *untuned = json_object_get(j, "untuned");
+	json_t *j = parse_out(), *untuned = json_object_get(j, "untuned_operators");
 	REQUIRE(json_array_size(untuned) == 1);
-	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(untuned, 0), "type")), "TopK"));
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(untuned, 0), "op_type")), "TopK"));
 	json_decref(j);
 	CHECK_RUN(0, "inspect %s", model);
 	CHECK_SAYS(cli_out, "Without tuned kernels, in portable C: TopK (1)");
@@ -581,6 +586,28 @@ TEST(hone_fleet_has_the_same_words)
 	CHECK_SAYS(cli_err, "did you mean --expires?");
 	CHECK(fleet("--bash-completion") == 0);
 	CHECK_SAYS(cli_out, "_hone_fleet() {");
+	if (system("command -v bash >/dev/null") != 0)
+		return;
+	static const char *const cases[][2] = {{"ro", "root"},
+					       {"root ", "key next sign check add"},
+					       {"root c", "check"},
+					       {"root check fo", "folder.key"},
+					       {"root sign x --sign fo", "folder.key"},
+					       {"root --keys pl", "place"}};
+	REQUIRE_OK(file_mkdirs(in_dir("completes/place"), 0755));
+	REQUIRE_OK(file_write(in_dir("completes/folder.key"), "", 0));
+	REQUIRE_OK(file_write(in_dir("completes/by"), cli_out, strlen(cli_out)));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char cmd[1024];
+		bool none = file_ends_with(cases[i][0], " ");
+		snprintf(
+		    cmd, sizeof cmd,
+		    "cd %s && bash -c '. ./by; COMP_WORDS=(hone-fleet %s%s); "
+		    "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _hone_fleet; [ \"${COMPREPLY[*]}\" = \"%s\" ] "
+		    "|| { echo \"%s: ${COMPREPLY[*]}\"; false; }'",
+		    in_dir("completes"), cases[i][0], none ? "\"\"" : "", cases[i][1], cases[i][0]);
+		CHECK(system(cmd) == 0);
+	}
 }
 
 TEST(hone_fleet_makes_no_database_to_read_it)
@@ -661,7 +688,7 @@ TEST(explain_finds_one_task)
 		json_t *j = parse_out(), *list = json_object_get(j, "tasks");
 		CHECK(json_array_size(list) == cases[i].tasks);
 		snprintf(key, sizeof key, "%.8s",
-			 json_string_value(json_object_get(json_array_get(list, 0), "key")));
+			 json_string_value(json_object_get(json_array_get(list, 0), "task_key")));
 		json_decref(j);
 	}
 	CHECK_RUN(0, "explain %s %s --json --cache %s", model, key, in_dir("cache"));
@@ -775,7 +802,7 @@ TEST(a_box_that_could_try_nothing)
 	      strstr(cli_err, " --budget 64s "));
 	CHECK_RUN(0, "show --json --cache %s", cache);
 	json_t *j = parse_out();
-	CHECK(json_array_size(json_object_get(j, "records")) == 0);
+	CHECK(json_array_size(json_object_get(j, "record_list")) == 0);
 	json_decref(j);
 	/* A box may be too short to read the model. */
 	if (hone("tune %s --budget 100ms --threads 1 --cache %s", steering(), in_dir("unread")) == 1 && !cli_out[0])

@@ -518,9 +518,9 @@ TEST(command_on_a_board)
 	CHECK_SAYS(cli_out, "\nproblem  throttle");
 	CHECK_RUN(1, "doctor --json --sysroot %s --cache %s", b.root, b.root);
 	json_t *j = parse_out();
-	check_keys(j, "problems warnings notes ok findings");
-	CHECK(json_integer_value(json_object_get(j, "problems")) == 1);
-	check_keys(json_array_get(json_object_get(j, "findings"), 0), "check verdict what remedy");
+	check_keys(j, "problem_count warning_count note_count ok_count findings");
+	CHECK(json_integer_value(json_object_get(j, "problem_count")) == 1);
+	check_keys(json_array_get(json_object_get(j, "findings"), 0), "check severity what remedy");
 	json_decref(j);
 	sysroot_end(&b);
 }
@@ -536,7 +536,7 @@ TEST(command_here)
 	json_array_foreach(json_object_get(j, "findings"), i, f)
 	{
 		const char *check = json_string_value(json_object_get(f, "check"));
-		const char *verdict = json_string_value(json_object_get(f, "verdict"));
+		const char *verdict = json_string_value(json_object_get(f, "severity"));
 		if (!strcmp(check, "worker") || !strcmp(check, "devices") || !strcmp(check, "code")) {
 			CHECK(!strcmp(verdict, "ok"));
 			seen++;

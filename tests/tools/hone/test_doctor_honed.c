@@ -15,7 +15,7 @@ static const char *verdict(const char *check, const char *what)
 	json_array_foreach(json_object_get(j, "findings"), i,
 			   f) if (!strcmp(json_string_value(json_object_get(f, "check")), check) &&
 				  strstr(json_string_value(json_object_get(f, "what")), what))
-	    snprintf(out, sizeof out, "%s", json_string_value(json_object_get(f, "verdict")));
+	    snprintf(out, sizeof out, "%s", json_string_value(json_object_get(f, "severity")));
 	json_decref(j);
 	if (!out[0])
 		printf("no %s '%s': %s\n", check, what, cli_out);
