@@ -311,17 +311,18 @@ static bool may_have_joined(const struct sync_conf *c)
 int sync_conf_gaps(const struct conf *c, struct buf *mistakes)
 {
 	struct sync_conf s;
-	if (sync_conf_read(c, &s) < 0)
-		return 0;
-	bool joins = s.server && !sync_is_folder(s.server) && !may_have_joined(&s);
+	const bool wrong = sync_conf_read(c, &s) < 0; /* conf_check reports that */
+	bool joins = !(s.server && sync_is_folder(s.server)) && !may_have_joined(&s);
 	int n = gap_of_file(c, "ca", mistakes) + gap_of_file(c, "root", mistakes);
 	if (joins)
 		n += gap_of_file(c, "token", mistakes);
+	if (wrong)
+		return n;
 	if (s.token && !s.server)
 		n += gap_of_key(c, "token", "server", mistakes);
 	if (s.push && !s.server)
 		n += gap_of_key(c, "upload", "server", mistakes);
-	if (s.push && joins && !s.token)
+	if (s.push && s.server && joins && !s.token)
 		n += gap_of_key(c, "upload", "token", mistakes);
 	return n;
 }

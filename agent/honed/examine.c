@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -140,6 +141,8 @@ bool examine_needs_examples(const char *program, const struct conf_model *m, con
 	const char *const more[4] = {"--level", level_name((int)m->level), there ? "--cache" : NULL, cache};
 	struct buf said = {0};
 	int status = 0;
+	if (!there) /* else hone reads the recipes of this user's own cache, which honed does not use */
+		setenv("XDG_CACHE_HOME", cache, 1);
 	bool needs = import(program, m, more, INT64_MAX, &said, &status) >= 0 && WIFEXITED(status) &&
 		     WEXITSTATUS(status) == 1 && strstr(buf_str(&said), NEEDS_EXAMPLES);
 	buf_free(&said);

@@ -26,7 +26,8 @@
  *    after a pause that doubles each time; the status shows its model's last error. A job that ends because
  *    its budget passed while it was stopped has not failed. After a failure of the
  *    model itself (`done` with lasting) it is started again only when the model's file has changed, or the
- *    configuration was read. While the cache cannot be
+ *    configuration was read; if its job has told a recipe's key before, also when the cache gets that recipe,
+ *    and after PAUSE_MOST_NS. While the cache cannot be
  *    written, no job starts; honed tries it again after such pauses, and after a reload.
  * 6. Memory is bounded: the number of clients, what one client may send, and what waits to be sent to it.
  * 7. When nothing can be done, only the timer of the next deadline is set: at most two wake-ups a minute.

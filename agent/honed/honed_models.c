@@ -171,13 +171,15 @@ void models_fault(struct honed *h, const struct honed_event *e)
 	honed_changed(h);
 }
 
-/* A lasting failure ends when honed.conf is read again: another file that the model needs may be there now. */
+/* A lasting failure ends when honed.conf is read again: another file that the model needs may be there now.
+ * So does the wait for a recipe. */
 static void forgive(struct kept_model *m)
 {
-	if (!m->lasting)
+	if (!m->lasting && is_no_key(m->recipe))
 		return;
 	m->lasting = false;
 	m->fails = 0;
+	m->pause_until_ns = m->pause_step_ns = 0;
 }
 
 /* A model that the new configuration still has keeps what is known of it; the slices of other models are
@@ -665,8 +667,15 @@ void model_failed(struct honed *h, int i, const char *text, bool lasting)
 	struct kept_model *m = &h->models.list[i];
 	m->fails++;
 	m->faulty = false;
-	m->lasting = lasting;
 	h->counts.fails++;
+	/* It was imported, and may lack its recipe, which seeds can bring unseen: the longest pause at once.
+	 */
+	if (lasting && !is_no_key(m->recipe)) {
+		lasting = false;
+		m->fails = FAILS_MOST;
+		m->pause_step_ns = PAUSE_MOST_NS;
+	}
+	m->lasting = lasting;
 	if (lasting || tries_again(h, m))
 		m->pause_until_ns = m->pause_step_ns = 0;
 	else

@@ -528,7 +528,7 @@ static int check_folders(const struct loop *l)
 		if (others)
 			log_info("honed: note: %s; that is right if honed runs as another user", err_text());
 		else
-			printf("%s\n", err_text());
+			printf("%s: %s\n", l->o.conf, err_text());
 		bad += !others;
 	}
 	return bad;
@@ -609,8 +609,9 @@ static int check(struct loop *l)
 	l->conf = NULL;
 	arena_free(&a);
 	if (n > 0) /* not E_USAGE: the command line was right */
-		return fail(E_CORRUPT, "%s: %d mistake%s in the configuration%s; correct the lines above",
-			    l->o.conf, n, plural_s(n), bad ? ", and model files that cannot be used" : "");
+		return fail(E_CORRUPT, "%s: %d mistake%s in the configuration%s%s; correct the lines above",
+			    l->o.conf, n, plural_s(n), bad ? ", and model files that cannot be used" : "",
+			    folders ? ", and folders that cannot be used" : "");
 	if (bad)
 		return fail(E_NOTFOUND, "model files that cannot be used: %d", bad);
 	if (n >= 0 && folders)

@@ -60,7 +60,8 @@ static int read_token(const struct run *r, struct arena *a, const char **out)
 	struct blob b;
 	int rc = file_read(a, r->c->token, MOST_TOKEN, &b);
 	if (rc < 0)
-		return fail_in(rc, "token in [sync]");
+		return fail(rc, "token in [sync]: %s%s", err_text(),
+			    rc == E_NOTFOUND ? "; `hone-fleet token` on the server makes a token" : "");
 	const char *p = b.p, *from = p + strspn(p, " \t\r\n");
 	*out = arena_strndup(a, from, strcspn(from, " \t\r\n"));
 	return **out

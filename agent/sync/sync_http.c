@@ -356,7 +356,8 @@ static const struct {
     {CURLE_PARTIAL_FILE, E_IO, "the connection was cut"},
     {CURLE_COULDNT_RESOLVE_HOST, E_IO, "no network, or no such host"},
     {CURLE_COULDNT_RESOLVE_PROXY, E_IO, "no network, or no such proxy"},
-    {CURLE_COULDNT_CONNECT, E_IO, "it cannot be reached"},
+    {CURLE_COULDNT_CONNECT, E_IO,
+     "it cannot be reached: does hone-fleet serve run there, and is server in [sync] right?"},
 };
 
 static int failed(const struct http *h, CURLcode code)

@@ -31,6 +31,17 @@ static int keep_recipe(struct session *s, struct key k, const struct buf *text)
 	return rc < 0 || r->recipe_stays ? rc : cache_put(s->store.cache, CACHE_RECIPE, k, text->p, text->n);
 }
 
+/* honed, whose job this is, is told that another try fails as well, and its user what helps. */
+static int needs_examples(struct session *s)
+{
+	leash_say(s->store.leash, &(struct request){.op = OP_DONE, .promise = -1, .lasting = true});
+	return fail(
+	    E_NOTFOUND,
+	    "%s: level int8 needs examples of inputs, which were not given yet: hone tune %s --level int8 "
+	    "--data DIR --cache %s",
+	    s->o->model, s->o->model, s->store.dir);
+}
+
 int tune_quantise(struct session *s)
 {
 	const bool tell = s->o->level == LEVEL_INT8 && leash_held(s->store.leash);
@@ -42,5 +53,7 @@ int tune_quantise(struct session *s)
 		leash_say(s->store.leash, &(struct request){.op = OP_PROGRESS, .key = k});
 	if (rc >= 0)
 		rc = recipe_use(&s->store.cache, 1, s->o->level, s->model.graph, &s->report->recipe);
+	if (rc == E_NOTFOUND && tell && leash_is_child())
+		return needs_examples(s);
 	return fail_in(rc, "%s", s->o->model);
 }

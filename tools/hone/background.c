@@ -127,10 +127,14 @@ int background_tune(const struct args *a)
 		rc = add_shapes(a, &r);
 	if (rc >= 0)
 		rc = daemon_open(NULL, &c);
-	if (rc <= 0)
-		return rc < 0 ? rc
-			      : fail(E_NOTFOUND, "honed does not run; tune without --background, or start it "
-						 "with " HONED_START);
+	if (rc < 0)
+		return rc;
+	if (!rc) {
+		char start[DAEMON_ABSENT];
+		daemon_start(start);
+		return fail(E_NOTFOUND, "honed does not run; tune without --background, or start it with %s",
+			    start);
+	}
 	rc = check_model(a, r.model);
 	if (rc >= 0)
 		rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);

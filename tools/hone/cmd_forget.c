@@ -464,9 +464,10 @@ static int report(const struct args *a, const char *dir, struct forget *f)
 	buf_free(&recipes);
 	const char *model = arg_str(a, "model", NULL);
 	if (f->kept)
-		table_say(
-		    "kept %d kernel%s that other models use, too, which `hone forget --task KEY` removes: %s",
-		    f->kept, plural_s(f->kept), buf_str(&f->others));
+		table_say("kept %d kernel%s that other models, or this one at other sizes, use, too: %s; "
+			  "--shape forgets "
+			  "a model at such sizes, and `hone forget --task KEY` a single kernel",
+			  f->kept, plural_s(f->kept), buf_str(&f->others));
 	if (model)
 		next_hone(a, "tune", model, " --budget 20s");
 	else

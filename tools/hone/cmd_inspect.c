@@ -293,11 +293,11 @@ static void print_use(const struct args *a, const struct inspect *in)
 		print_tunable(in);
 		print_next(a, in);
 	} else
-		printf("%s: %s\n",
-		       in->needs_sizes ? "Sizes are needed"
-		       : in->nbinds    ? "With the sizes given, hone cannot use this model"
-				       : "hone cannot use this model",
-		       in->problem);
+		table_say("%s: %s",
+			  in->needs_sizes ? "Sizes are needed"
+			  : in->nbinds    ? "With the sizes given, hone cannot use this model"
+					  : "hone cannot use this model",
+			  in->problem);
 }
 
 static void print_all(const struct args *a, const struct inspect *in)

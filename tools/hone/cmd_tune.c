@@ -699,7 +699,7 @@ static const struct opt opts[] = {
      "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given; a "
      "recipe "
      "of level int8 is read from there, else from the default cache",
-     .values = "replay:", .words = model_devices},
+     .words = model_devices},
     {"record", OPT_STR, "DIR", "also write all measurements to this folder, a text file for each task"},
     {"library", OPT_STR, "NAMES",
      "libraries whose kernels compete with hone's, layer by layer: openblas, onednn, xnnpack, the absolute "

@@ -30,15 +30,42 @@ int daemon_open(const char *socket, struct client **out)
 	return rc >= 0 ? 1 : rc == E_NOTFOUND ? 0 : rc;
 }
 
+bool daemon_has_unit(const char *root, const char *unit)
+{
+	static const char *const dirs[] = {"/etc/systemd/system", "/usr/local/lib/systemd/system",
+					   "/usr/lib/systemd/system", "/lib/systemd/system"};
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/run/systemd/system", root);
+	bool found = false, systemd = file_is_dir(path);
+	for (size_t i = 0; i < sizeof dirs / sizeof *dirs && systemd && !found; i++) {
+		snprintf(path, sizeof path, "%s%s/%s", root, dirs[i], unit);
+		found = file_exists(path);
+	}
+	return found;
+}
+
+void daemon_start(char out[DAEMON_ABSENT])
+{
+	char dir[DAEMON_ABSENT / 2];
+	if (daemon_has_unit("", "honed.service"))
+		snprintf(out, DAEMON_ABSENT, "sudo systemctl start honed");
+	else if (file_self_dir(dir, sizeof dir) >= 0)
+		snprintf(out, DAEMON_ABSENT, "sudo %s/honed (no unit of systemd starts it here)", dir);
+	else
+		snprintf(out, DAEMON_ABSENT, HONED_START);
+}
+
 void daemon_absent(const char *socket, char out[DAEMON_ABSENT])
 {
 	const char *path = client_socket(socket);
 	bool usual = !strcmp(path, CONTROL_SOCKET);
+	char start[DAEMON_ABSENT];
+	daemon_start(start);
 	snprintf(
 	    out, DAEMON_ABSENT,
 	    "honed does not run: nothing listens on %.110s (--socket PATH or $HONE_SOCKET names another); "
-	    "start it with %s%.110s%s",
-	    path, usual ? HONED_START : "honed --socket ", usual ? "" : path,
+	    "start it with %.250s%.110s%s",
+	    path, usual ? start : "honed --socket ", usual ? "" : path,
 	    usual ? "" : " and its other options (--config, --state, --run)");
 }
 

@@ -23,8 +23,12 @@
 int daemon_open(const char *socket, struct client **out) MUST_CHECK;
 /* Writes that honed does not run: which socket was tried, how to name another, and the command that starts a
  * honed there. */
-enum { DAEMON_ABSENT = 512 };
+enum { DAEMON_ABSENT = 640 };
 void daemon_absent(const char *socket, char out[DAEMON_ABSENT]);
+/* Writes the command that starts the usual honed: its unit, else the program beside this one. */
+void daemon_start(char out[DAEMON_ABSENT]);
+/* Whether systemd runs on the machine (below `root`) and knows a unit, such as "honed.service". */
+bool daemon_has_unit(const char *root, const char *unit);
 /* Sends the request. The reply is an object that the caller owns. */
 int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply) MUST_CHECK;
 /* Opens, asks for the status and closes. Returns 1, 0 or < 0 as daemon_open does. */

@@ -343,6 +343,36 @@ static bool same_file(const char *a, const char *b)
 	       (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
+/* Models that honed cannot tune, with its reasons. A file that is not there is found with the configuration.
+ */
+static void failed_models(struct doctor *d, const json_t *s, bool unit)
+{
+	enum { MOST = 16 }; /* of the findings, so that the later checks have room */
+	const json_t *m;
+	size_t i;
+	int n = 0;
+	json_array_foreach(json_object_get(s, "models"), i, m)
+	{
+		const char *state = daemon_text(m, "state", ""), *file = daemon_text(m, "path", NULL);
+		bool refused = !strcmp(state, "refused");
+		if ((!refused && strcmp(state, "failed") != 0) || (refused && file && !file_exists(file)))
+			continue;
+		if (++n > MOST)
+			continue;
+		doctor_say(
+		    d, FINDING_PROBLEM,
+		    !daemon_flag(m, "lasting") ? "solve that; honed tries again by itself"
+		    : unit ? "solve that; honed tries again when the model's file has changed, or after "
+			     "sudo systemctl reload honed"
+			   : "solve that; honed tries again when the model's file has changed, or after "
+			     "kill -HUP of its process",
+		    "model %s on %s %s: %s", daemon_text(m, "name", "?"), daemon_text(m, "device", "cpu"),
+		    refused ? "is refused" : "failed", daemon_text(m, "error", "honed does not know why"));
+	}
+	if (n > MOST)
+		doctor_say(d, FINDING_PROBLEM, "hone status lists all", "%d more models failed", n - MOST);
+}
+
 /* Takes from honed's status where its cache is, which process it is, and what it finds wrong. */
 static void take_status(struct doctor *d, const char *path, const json_t *s)
 {
@@ -361,6 +391,7 @@ static void take_status(struct doctor *d, const char *path, const json_t *s)
 	if (*warning)
 		doctor_say(d, FINDING_PROBLEM, "solve that; honed tries again by itself",
 			   "honed cannot keep results: %s", warning);
+	failed_models(d, s, unit);
 	snprintf(reload, sizeof reload, "correct it (honed --check lists all mistakes), then %s",
 		 unit ? "sudo systemctl reload honed" : "send honed the signal HUP");
 	if (*error)
@@ -399,16 +430,7 @@ void doctor_honed(struct doctor *d)
 
 bool doctor_has_unit(const struct doctor *d, const char *unit)
 {
-	static const char *const dirs[] = {"/etc/systemd/system", "/usr/local/lib/systemd/system",
-					   "/usr/lib/systemd/system", "/lib/systemd/system"};
-	char path[PATH_MAX];
-	snprintf(path, sizeof path, "%s/run/systemd/system", d->root);
-	bool found = false, systemd = file_is_dir(path);
-	for (size_t i = 0; i < sizeof dirs / sizeof *dirs && systemd && !found; i++) {
-		snprintf(path, sizeof path, "%s%s/%s", d->root, dirs[i], unit);
-		found = file_exists(path);
-	}
-	return found;
+	return daemon_has_unit(d->root, unit);
 }
 
 /* Runs only if systemd manages the machine. */

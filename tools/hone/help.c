@@ -9,7 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { USUAL_COLUMNS = 80, MOST_COLUMNS = 100, HELP_COLUMN = 31 /* at which the words on an option begin */ };
+enum {
+	USUAL_COLUMNS = 80,
+	MOST_COLUMNS = 100,
+	NARROW_COLUMNS = 60,
+	HELP_COLUMN = 31 /* at which the words on an option begin */
+};
 
 static int help_columns(void)
 {
@@ -27,7 +32,8 @@ static int word_length(const char *text)
 }
 
 /* Appends words in lines of at most help_columns(). `at` is the column that is reached; later lines begin at
- * `indent`. A word that is longer than a line stays whole. Returns the column that is reached. */
+ * `indent`. A word that is longer than a line is broken behind a '|', or stays
+ * whole. Returns the column that is reached. */
 static int put_words(struct buf *out, int at, int indent, const char *text)
 {
 	int most = help_columns();
@@ -42,10 +48,20 @@ static int put_words(struct buf *out, int at, int indent, const char *text)
 			at = indent;
 			fresh = true;
 		}
+		int part = most - at;
+		while (fresh && n > most - at && part > 0 && text[part - 1] != '|')
+			part--;
+		const bool breaks = fresh && n > most - at && part > 0;
+		n = breaks ? part : n;
 		buf_printf(out, "%s%.*s", fresh ? "" : " ", n, text);
 		at += n + !fresh;
 		fresh = false;
 		text += n;
+		if (breaks) {
+			buf_printf(out, "\n%*s", indent, "");
+			at = indent;
+			fresh = true;
+		}
 	}
 	return at;
 }
@@ -102,6 +118,8 @@ void help_all(const struct program *p, struct buf *out)
 
 static void put_opts(const struct opt *o, struct buf *out)
 {
+	/* on a narrow terminal, the words on an option begin in a line of their own */
+	const int column = help_columns() < NARROW_COLUMNS ? 10 : HELP_COLUMN;
 	for (; o && o->name; o++) {
 		char left[80];
 		snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : " ",
@@ -109,9 +127,13 @@ static void put_opts(const struct opt *o, struct buf *out)
 			 o->arg && o->arg[0] != '[' ? " " : "", o->arg ? o->arg : "");
 		char help[600];
 		snprintf(help, sizeof help, "%s%s", o->help, o->kind == OPT_LIST ? " (may be repeated)" : "");
-		buf_printf(out, "  %-*s ", HELP_COLUMN - 3, left);
+		buf_printf(out, "  %-*s ", column - 3, left);
 		int wide = (int)strlen(left) + 3;
-		put_words(out, wide > HELP_COLUMN ? wide : HELP_COLUMN, HELP_COLUMN, help);
+		if (column < HELP_COLUMN && wide > column) {
+			buf_printf(out, "\n%*s", column, "");
+			wide = column;
+		}
+		put_words(out, wide > column ? wide : column, column, help);
 		buf_puts(out, "\n");
 	}
 }
@@ -123,7 +145,7 @@ void help_cmd(const struct program *p, const struct cmd *c, struct buf *out)
 	put_words(out, 0, 0, head);
 	snprintf(head, sizeof head, "usage: %s %s %s", p->name, c->name, c->usage);
 	buf_puts(out, "\n\n");
-	put_words(out, 0, 11, head);
+	put_words(out, 0, help_columns() < NARROW_COLUMNS ? 2 : 11, head);
 	buf_puts(out, "\n");
 	if (c->details && *c->details) {
 		buf_puts(out, "\n");

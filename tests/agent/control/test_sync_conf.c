@@ -116,13 +116,16 @@ TEST(keys_and_files_that_are_missing)
 	CHECK(!*gaps_of(state, "server = https://x\n", 0));
 	CHECK(!strcmp(gaps_of(state, "server = https://x\nca = /no/ca\ntoken = /no/token\n", 2),
 		      "x:4: [sync] ca = /no/ca: " NO_FILE "x:5: [sync] token = /no/token: " NO_FILE));
-	CHECK(!strcmp(gaps_of(state, "token = /no/token\nupload = yes\n", 2),
+	CHECK(!strcmp(gaps_of(state, "token = /no/token\nupload = yes\n", 3),
+		      "x:3: [sync] token = /no/token: " NO_FILE
 		      "x:3: [sync] token = /no/token needs the key server, too; add it to [sync]\n"
 		      "x:4: [sync] upload = yes needs the key server, too; add it to [sync]\n"));
 	CHECK(!strcmp(gaps_of(state, "server = https://x\nupload = yes\n", 1),
 		      "x:4: [sync] upload = yes needs the key token, too; add it to [sync]\n"));
 	CHECK(!*gaps_of(state, "server = /media/stick\nupload = yes\ntoken = /no/token\n", 0));
-	CHECK(!*gaps_of(state, "server = ftp://x\nca = /no/ca\n", 0)); /* conf_check reports this server */
+	CHECK(!strcmp(
+	    gaps_of(state, "server = ftp://x\ntoken = /no/token\n", 1), /* conf_check reports the server */
+	    "x:4: [sync] token = /no/token: " NO_FILE));
 	snprintf(cert, sizeof cert, "%s/" SYNC_CERT, state);
 	CHECK_OK(file_write(cert, "x", 1)); /* a board that has joined needs no token */
 	setenv("STATE_DIRECTORY", "/nowhere", 1); /* of honed, which asks too */

@@ -1076,6 +1076,45 @@ TEST(a_lasting_failure_waits_for_another_file)
 	}
 }
 
+/* A model that was imported may lack its recipe: after the longest pause, its job is started again; at once
+ * if the recipe comes, or honed.conf was read. A wait ends. */
+TEST(a_missing_recipe_is_tried_seldom)
+{
+	for (int k = 0; k < 3; k++) { /* what comes: nothing; the recipe; the configuration */
+		struct board *b = board_new(HONED_RESIDENT, 1);
+		struct key recipe;
+		REQUIRE_OK(key_parse("00000000000000000000000000000001", &recipe));
+		b->model[0].level = LEVEL_INT8;
+		board_start(b);
+		board_run(b, LONG_SETTLED);
+		board_started(b, 1);
+		board_connect(b, 7, 0);
+		board_ask(b, 7, "{\"op\":\"wait\",\"id\":77,\"for\":\"ready\"}");
+		board_ask(b, 1001, "{\"op\":\"progress\",\"key\":\"00000000000000000000000000000001\"}");
+		board_ask(b, 1001, "{\"op\":\"done\",\"lasting\":true}");
+		board_ended(b, 1, E_NOTFOUND, "level int8 needs examples of inputs");
+		CHECK(board_says(b, "send 7 {\"id\":77,\"ok\":true"));
+		CHECK(board_says(b, "honed tries again in 3600 s"));
+		board_read(b);
+		board_run(b, 1800 * NS_PER_S);
+		CHECK(!board_says(b, "start "));
+		board_connect(b, 8, 900);
+		board_ask(b, 8, "{\"op\":\"job\",\"id\":1,\"model\":\"/m/b\",\"pid\":77}");
+		if (k == 1)
+			board_put(b, 8, CACHE_RECIPE, recipe, "hone-recipe 2");
+		board_event(b, (struct honed_event){.kind = HE_GONE, .client = 8});
+		if (k == 2)
+			board_event(b,
+				    (struct honed_event){
+					.kind = HE_CONF, .conf = &b->conf, .nmodels = 1, .model = b->file});
+		board_run(b, 60 * NS_PER_S);
+		CHECK(!board_says(b, "start ") == (k == 0));
+		board_run(b, 1800 * NS_PER_S);
+		CHECK(board_says(b, "start "));
+		board_free(b);
+	}
+}
+
 /* A job speaks of the file that it was started for, not of one that came meanwhile. */
 TEST(a_lasting_failure_of_a_former_file_is_none)
 {

@@ -707,6 +707,18 @@ TEST(check_notes_missing_recipes)
 		if (k == 3)
 			CHECK_SAYS(cli_out, "model int8: ");
 	}
+	/* The recipe of the user's own cache is not honed's. */
+	char user[256];
+	snprintf(user, sizeof user, "%s", at("user"));
+	snprintf(text, sizeof text, "mkdir -p %s && mv %s %s/hone", user, at("kept"), user);
+	REQUIRE(system(text) == 0);
+	snprintf(text, sizeof text, "[model int8]\npath = %s\nlevel = int8\n", steering());
+	configure(text);
+	setenv("XDG_CACHE_HOME", user, 1);
+	CHECK(system(run) == 0);
+	unsetenv("XDG_CACHE_HOME");
+	slurp(at("log"), cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, "level int8 needs examples of inputs");
 }
 
 /* Records of the machine's two fake devices. */

@@ -174,6 +174,7 @@ TEST(exit_codes)
 	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
 	configure_server("https://127.0.0.1:1");            /* nobody listens there */
 	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* a run by the timer does not report this */
+	CHECK(says("does hone-fleet serve run there, and is server in [sync] right? ("));
 	CHECK(!finds(": root/2: "));                        /* the address names the file */
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	configure_server(tree.www);

@@ -198,6 +198,9 @@ TEST(every_command_has_help_a_manual_page_and_completion)
 		CHECK(strlen(strstr(buf_str(&man), ".SH OPTIONS")) > 100);
 		buf_free(&man);
 	}
+	CHECK_SAYS(buf_str(&complete), "--device) takes=words");
+	CHECK(!strstr(buf_str(&complete),
+		      "replay:")); /* for those who search without a board: its help says it */
 	buf_free(&complete);
 	CHECK_RUN(0, "--man tune");
 	CHECK_SAYS(cli_out, ".SH NAME\nhone\\-tune");

@@ -77,7 +77,9 @@ TEST(what_another_model_uses_is_kept)
 	CHECK(piece_has_gain());
 	CHECK_RUN(0, "forget --model %s --cache %s", steering(), cache);
 	CHECK_SAYS(cli_out, "removed 0 kernels");
-	CHECK_SAYS(cli_out, "that other models use, too");
+	CHECK_SAYS(cli_out, "that other models, or this one at other sizes, use, too: ");
+	CHECK_SAYS(cli_out,
+		   "; --shape forgets a model at such sizes, and `hone forget --task KEY` a single kernel");
 	CHECK_SAYS(cli_out, piece);
 	CHECK_RUN(0, "forget --model %s --cache %s", piece, cache); /* no other model is left */
 	CHECK(!strstr(cli_out, "removed 0") && !strstr(cli_out, "kept"));

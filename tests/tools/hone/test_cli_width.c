@@ -650,6 +650,21 @@ TEST(help_fits_its_terminal)
 	CHECK(screen_reads("usage: hone tune MODEL [--budget 20s] [--rigor LEVEL]"));
 	CHECK(hone_on_terminal(200, ON_OUT, "tune --help") == 0);
 	CHECK_FITS(100);
+	CHECK(hone_on_terminal(40, ON_OUT, "tune --help") == 0);
+	CHECK_FITS(40);
+	CHECK(hone_on_terminal(40, ON_OUT, "run --help") == 0);
+	CHECK_FITS(40);
+	CHECK(screen_reads("[--device cpu[:CLUSTER]|opencl:N|"));
+}
+
+/* What inspect says of a model that it cannot import. */
+TEST(inspect_wraps_what_is_wrong)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("free.onnx", "Relu", "batch 3 h w"));
+	CHECK(hone_on_terminal(60, ON_OUT, "inspect %s", model) >= 0);
+	CHECK_FITS(60);
+	CHECK(screen_reads("Sizes are needed: "));
 }
 
 TEST_MAIN

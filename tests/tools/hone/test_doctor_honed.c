@@ -143,4 +143,29 @@ TEST(a_honed_without_a_unit)
 	CHECK_SAYS(remedies(), "start honed --config FILE, if it should");
 }
 
+/* Each model that honed cannot tune is a problem, with honed's reason. */
+TEST(a_failed_model_is_a_problem)
+{
+	char conf[400], job[PATH_MAX + 32];
+	snprintf(job, sizeof job, "%s", program("hone"));
+	if (!*at)
+		make_folder();
+	write_text(own("m.onnx"), "no model");
+	snprintf(conf, sizeof conf,
+		 "[idle]\nsettle = 1s\nload = 100%%\npressure = 100%%\nmemory = 1M\n[model bad]\npath = %s\n",
+		 own("m.onnx"));
+	REQUIRE(start_honed(conf, job));
+	for (int i = 0; i < 100; i++) {
+		hone(WORDS, own("run/honed.sock"), own("honed.conf"));
+		if (strstr(cli_out, "model bad on cpu "))
+			break;
+		usleep(100000);
+	}
+	CHECK(!strcmp(verdict("honed", "model bad on cpu failed: "), "problem"));
+	CHECK_SAYS(cli_out, "m.onnx: ");
+	CHECK_SAYS(remedies(), "solve that; honed tries again ");
+	CHECK_RUN(1, WORDS, own("run/honed.sock"), own("honed.conf"));
+	end_honed(SIGTERM);
+}
+
 TEST_MAIN
