@@ -69,6 +69,13 @@ static bool found_bad(const struct meas *m, int n, const int *at, struct verdict
 	return true;
 }
 
+/* Whether throttling changed one of the times, which give no order then: the incumbent stays, and nobody has
+ * lost. */
+static bool spoilt(const struct meas *a, const struct meas *b)
+{
+	return a->throttled || b->throttled;
+}
+
 enum decision { UNDECIDED, STAYS, LOSES };
 
 /* The rule by which an incumbent (m[0]) loses to a challenger (m[1]). */
@@ -76,8 +83,6 @@ static enum decision decide(const struct meas m[2], struct verdict *v)
 {
 	v->ratio = (double)m[1].median_ns / (double)m[0].median_ns;
 	v->winner = m[1];
-	if (m[0].throttled || m[1].throttled) /* no order of theirs is believed */
-		return UNDECIDED;
 	double gain = 1 - v->ratio, error = RACE_SIGMAS * pair_error(&m[0], &m[1]);
 	if (gain >= RACE_GAIN && gain > error)
 		return LOSES;
@@ -96,6 +101,8 @@ int race_pair(struct box *b, const struct built pair[2], int rounds, struct meas
 		if (!timed(&m[0]) || !timed(&m[1]))
 			return E_OK;
 		enum decision d = decide(m, v);
+		if (spoilt(&m[0], &m[1]))
+			return E_OK;
 		v->winner_at = d == LOSES;
 		if (d != UNDECIDED)
 			break;
@@ -170,7 +177,7 @@ int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct 
 		return rc;
 	for (int i = 1; i < n; i++) {
 		v->lost[at[i]] = m[i].status != MEAS_OK;
-		if (!timed(&m[i]))
+		if (!timed(&m[i]) || spoilt(&m[0], &m[i]))
 			continue;
 		v->lost[at[i]] = (double)m[i].median_ns >
 				 (double)m[0].median_ns * (1 + RACE_GAIN + pair_error(&m[0], &m[i]));

@@ -65,6 +65,7 @@ $(patsubst %,$(B)/results/%,$(SCRIPTS)): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
 $(B)/results/docs.sh: $(if $(SAN),,wheel)
 $(B)/results/fleet.sh: $(B)/tools/bench_load
+$(B)/results/page.sh: $(B)/tests/test_chart
 $(B)/results/gpu_libs.sh: $(GPU_LIBRARIES) $(B)/tests/fake/libcuda.so.1
 $(B)/results/gpu_pack.sh: $(GPU_LIBRARIES) $(patsubst %,$(B)/tests/%,test_triples test_drills fake/libnvidia-ml.so.1) $(B)/tools/bench_landscape
 $(B)/results/ship.sh: $(if $(SAN),,wheel sbom)

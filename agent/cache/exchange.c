@@ -334,6 +334,13 @@ static int own_kind(struct cache *to, const struct rec *theirs, struct arena *a)
 	return beside ? REC_OWN : REC_BEST;
 }
 
+/* Whether ours stays: it is as fast, or theirs has a time that throttling changed, and ours none. */
+static bool ours_stays(const struct rec *theirs, const struct rec *ours)
+{
+	bool theirs_spoilt = theirs->origin == ORIGIN_THROTTLED, spoilt = ours->origin == ORIGIN_THROTTLED;
+	return theirs_spoilt == spoilt ? theirs->meas.median_ns >= ours->meas.median_ns : theirs_spoilt;
+}
+
 /* The faster of two kernels with code is kept; a record with code replaces one without. */
 static int merge_rec(struct cache *to, struct cache *from, struct key k, struct arena *a,
 		     struct exchange_sum *sum)
@@ -350,8 +357,7 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 	bool runs = here && ours.meas.status == MEAS_OK && kept_code_get(to, &ours, a, &our_code) >= 0;
 	if (!has_code)
 		return merge_hint(to, &theirs, sum);
-	if (here &&
-	    (theirs.meas.status != MEAS_OK || (runs && theirs.meas.median_ns >= ours.meas.median_ns))) {
+	if (here && (theirs.meas.status != MEAS_OK || (runs && ours_stays(&theirs, &ours)))) {
 		sum->known++;
 		return E_OK;
 	}

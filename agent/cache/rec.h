@@ -22,7 +22,7 @@ enum rec_kind {
 enum rec_origin {
 	ORIGIN_SEARCH,    /* a search on this board; also one that found a hint's candidate again later */
 	ORIGIN_HINT,      /* a stranger's hint (agent/cache/hint.h) */
-	ORIGIN_THROTTLED, /* as ORIGIN_SEARCH, but its times compare with no others (meas.throttled, which the
+	ORIGIN_THROTTLED, /* as ORIGIN_SEARCH, but its times are not comparable (meas.throttled, which the
 			     text does not hold) */
 	REC_ORIGINS
 };

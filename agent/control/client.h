@@ -9,7 +9,7 @@
 #include "platform/base/clock.h"
 #include "platform/base/err.h"
 
-/* What errors name, so that they are right without systemd, too. */
+/* Errors name these commands, which hold without systemd, too. */
 #define HONED_START "systemctl start honed (without systemd: honed, as root)"
 #define HONED_SAYS "systemctl status honed (without systemd, what honed prints)"
 

@@ -26,7 +26,9 @@
  *                    absolute path), ms (box), threads,       ...} with the keys of `done`, or "error"
  *                    device (absent: cpu), now (true: at any
  *                    load, at any hour), shapes (lines
- *                    NAME=DIMS, as shape = of honed.conf)
+ *                    NAME=DIMS, as shape = of honed.conf; with
+ *                    them it is not the configured model:
+ *                    it keeps that one's level alone)
  *   cancel    owner  job                                      ok
  *   reload    owner  -                                        ok, or what is wrong with the file
  *   job       owner  model, threads, device (absent: cpu),    job, cache, cpus (list)
@@ -89,7 +91,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONTROL_VERSION 1
+#define CONTROL_VERSION 2 /* 2: shapes of tune, words of the gate */
 #define CONTROL_SOCKET "/run/hone/honed.sock"
 /* The largest number of a record's type that a request may name; agent/cache/cache.h lists the types. */
 enum { CONTROL_LAST_TYPE = 13 };

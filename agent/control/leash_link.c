@@ -183,7 +183,11 @@ void link_say_last(struct link *k, const struct request *r)
 	if (pthread_mutex_clocklock(&k->sending, CLOCK_MONOTONIC, &until) != 0)
 		return;
 	control_print(r, &line);
-	ssize_t sent = buf_ok(&line) ? send(k->fd, line.p, line.n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+	if (!buf_ok(&line)) {
+		buf_free(&line);
+		return;
+	}
+	ssize_t sent = send(k->fd, line.p, line.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	size_t at = sent > 0 ? (size_t)sent : 0;
 	if (at < line.n && (sent >= 0 || errno == EAGAIN)) /* honed has much of this job to read yet */
 		(void)!fd_write_full(k->fd, line.p + at, line.n - at, &clock_real, by_ns);

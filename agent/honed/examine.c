@@ -33,9 +33,9 @@ static pid_t start(const char *const argv[], int output, int to)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(NOT_STARTED);
-	int null = open("/dev/null", O_WRONLY);
-	if (null >= 0 && dup2(null, STDOUT_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0 &&
-	    dup2(to, output) >= 0)
+	int null = open("/dev/null", O_RDWR);
+	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
+	    dup2(null, STDERR_FILENO) >= 0 && dup2(to, output) >= 0)
 		execv(argv[0], (char *const *)(uintptr_t)argv);
 	_exit(NOT_STARTED);
 }

@@ -294,7 +294,7 @@ static int take_shapes(struct honed_job *j, const char *lines)
 	if (!rest)
 		return fail(E_NOMEM, "tune: no memory");
 	for (char *one; (one = strsep(&rest, "\n")); j->shape[j->as.shapes.n++] = one)
-		if (j->as.shapes.n == CONF_SHAPES || !conf_is_shape(one))
+		if (j->as.shapes.n == CONF_SHAPES || !strchr(one, '=') || !conf_is_shape(one))
 			return fail(E_USAGE, "tune: shapes must be up to %d lines NAME=DIMS", CONF_SHAPES);
 	return E_OK;
 }

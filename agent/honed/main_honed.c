@@ -347,8 +347,12 @@ static void examine_new(struct loop *l, const struct marks *known)
 	loop_models_look(l);
 	for (int i = 0; i < l->conf->nmodels && !any; i++)
 		any = is_new(l, i, known);
-	if (l->o.box || !any || pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+	if (l->o.box || !any)
 		return;
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) {
+		log_error("new models are not examined: %s", strerror(errno));
+		return;
+	}
 	fflush(NULL);
 	const pid_t parent = getpid();
 	l->examiner = fork();

@@ -270,13 +270,14 @@ static void note_commit(struct session *s, int64_t began_ns, int64_t took_ns)
 	s->times.commits_ns = LAST_COMMITS * s->times.commit_ns;
 }
 
-/* Whether the cache has another kernel for what the record is of. */
-static bool has_other(const struct session *s, const struct rec *r)
+/* Whether the cache has another kernel for what the record is of, or the same with a time that no throttling
+ * changed. */
+static bool has_better(const struct session *s, const struct rec *r)
 {
 	struct arena scratch = {0};
 	struct rec old;
-	bool has =
-	    cache_get_rec(s->store.cache, rec_key(r), &scratch, &old) >= 0 && strcmp(old.cand, r->cand);
+	bool has = cache_get_rec(s->store.cache, rec_key(r), &scratch, &old) >= 0 &&
+		   (old.origin != ORIGIN_THROTTLED || strcmp(old.cand, r->cand));
 	arena_free(&scratch);
 	return has;
 }
@@ -292,7 +293,7 @@ static int keep(struct session *s, int task, enum rec_kind kind, const char *can
 	if (rc >= 0) {
 		struct rec r = make_rec(s, task, kind, cand, m, c.m.version);
 		r.origin = find_origin(s, &r);
-		if (m->throttled && (r.origin == ORIGIN_HINT || has_other(s, &r))) {
+		if (m->throttled && (r.origin == ORIGIN_HINT || has_better(s, &r))) {
 			log_more("%s: %s is not kept: timed while the device began or ceased to throttle",
 				 r.label, cand);
 			arena_free(&scratch);

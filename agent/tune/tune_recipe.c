@@ -31,7 +31,8 @@ static int keep_recipe(struct session *s, struct key k, const struct buf *text)
 	return rc < 0 || r->recipe_stays ? rc : cache_put(s->store.cache, CACHE_RECIPE, k, text->p, text->n);
 }
 
-/* honed, whose job this is, is told that another try fails as well, and its user what helps. */
+/* Tells honed, which started this job, that another try fails, too; the error names the command that helps.
+ */
 static int needs_examples(struct session *s)
 {
 	leash_say(s->store.leash, &(struct request){.op = OP_DONE, .promise = -1, .lasting = true});

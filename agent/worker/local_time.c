@@ -269,8 +269,8 @@ static int measure_steadily(struct timing *t, int64_t abort_ns)
 		bool last = i == MEASURED_MOST || now_ns - start_ns > (t->deadline_ns - now_ns) / 2;
 		if (rc < 0 || !taint)
 			return rc;
-		log_more("kernels %s: %s",
-			 last ? "keep times that compare with no others" : "are timed again", taint);
+		log_more("kernels %s: %s", last ? "keep times that are not comparable" : "are timed again",
+			 taint);
 		for (int k = 0; k < t->n && last; k++)
 			t->m[k].throttled = t->m[k].status == MEAS_OK;
 		if (last)

@@ -31,7 +31,7 @@ struct meas {
 	int32_t mc_before, mc_after;   /* milli-degrees C; 0: unknown */
 	int32_t threads;
 	int32_t throttled; /* 1: the device began or ceased to throttle in every try to time it, so that its
-			      times compare with no others */
+			      times are not comparable */
 };
 
 const char *meas_status_name(enum meas_status s);

@@ -39,7 +39,7 @@ size_t wrap_line(const char *text, int columns, bool cut)
 	return blank ? (size_t)(blank - text) : strlen(text);
 }
 
-/* Prints one paragraph of a help, which has no end. */
+/* Prints one paragraph of a help, without its newline. */
 static void print_help(char *line, int columns)
 {
 	char *text = strchr(line, '\t');

@@ -4,6 +4,7 @@
 #ifndef TESTS_FAKE_HONED_H
 #define TESTS_FAKE_HONED_H
 
+#include "agent/control/control.h"
 #include "platform/base/buf.h"
 #include "tests/lib/test.h"
 #include <jansson.h>
@@ -114,8 +115,8 @@ static inline bool fake_hello(const char *op, long long id, struct buf *out)
 		return false;
 	buf_printf(
 	    out,
-	    "{\"id\":%lld,\"ok\":true,\"version\":1,\"honed\":\"0\",\"mode\":\"resident\",\"ready\":true}\n",
-	    id);
+	    "{\"id\":%lld,\"ok\":true,\"version\":%d,\"honed\":\"0\",\"mode\":\"resident\",\"ready\":true}\n",
+	    id, CONTROL_VERSION);
 	return true;
 }
 

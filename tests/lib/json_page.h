@@ -133,7 +133,7 @@ static inline void json_page_object(const char *cmd, const json_t *o, const char
 	}
 }
 
-/* What a command, such as "hone tune", printed. */
+/* Checks the output of a command, such as "hone tune". */
 static inline void json_page_check(const char *cmd, const json_t *out)
 {
 	const char *end = NULL, *item = NULL;

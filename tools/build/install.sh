@@ -28,7 +28,11 @@ install -D -m 644 configs/grafana/hone.json "$root/share/doc/hone/grafana/hone.j
 install -D -m 644 configs/nginx/hone-fleet.conf "$root/share/doc/hone/nginx/hone-fleet.conf"
 install -m 644 configs/boards/*.conf "$root/share/hone/boards"
 for p in hone hone-fleet; do [ ! -e "$b/$p" ] || "$runs/$p" --bash-completion >"$root/share/bash-completion/completions/$p"; done
-for p in hone-sync honed; do "$runs/$p" --help | sh tools/build/complete.sh "$p" >"$root/share/bash-completion/completions/$p"; done
+unset COLUMNS # a help is as wide as it says
+for p in hone-sync honed; do
+	help=$("$runs/$p" --help)
+	echo "$help" | sh tools/build/complete.sh "$p" >"$root/share/bash-completion/completions/$p"
+done
 install -m 644 agent/run/hone.h agent/run/hone.hpp kernels/library/hone_backend.h "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"
 install -m 755 -s --strip-program="${STRIP:-strip}" "$b/libhone.so" "$root/lib/$soname"

@@ -99,7 +99,9 @@ static int add_shapes(const struct args *a, struct request *r)
 	int n = model_binds(a, &arena, &bind), rc = n < 0 ? n : E_OK;
 	for (int i = 0; i < n; i++)
 		buf_printf(&lines, "%s%s=%s", i ? "\n" : "", bind[i].name, bind[i].value);
-	if (rc >= 0 && (n > CONF_SHAPES || lines.n >= sizeof r->shapes))
+	if (rc >= 0 && !buf_ok(&lines))
+		rc = fail(E_NOMEM, "--background: no memory for the shapes");
+	else if (rc >= 0 && (n > CONF_SHAPES || lines.n >= sizeof r->shapes))
 		rc = fail(E_USAGE, "--background takes at most %d --shape, with %zu bytes in all",
 			  CONF_SHAPES, sizeof r->shapes - 1);
 	else if (rc >= 0)

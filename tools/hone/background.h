@@ -9,8 +9,8 @@
 #define OPT_BACKGROUND                                                                                       \
 	{                                                                                                    \
 		"background", OPT_FLAG, NULL,                                                                \
-		    "let honed tune when the board is idle, and return at once; goes with --budget and "     \
-		    "--threads"                                                                              \
+		    "let honed tune when the board is idle, and return at once; goes with --now, --budget, " \
+		    "--threads, --device and --shape"                                                        \
 	}
 #define OPT_NOW                                                                                              \
 	{                                                                                                    \

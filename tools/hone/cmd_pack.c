@@ -79,7 +79,7 @@ static int describe(const struct args *a, struct pack *p)
 	return E_OK;
 }
 
-/* What the pack's entries are. */
+/* Counts of the pack's entries. */
 struct packed {
 	int of[CACHE_TYPES]; /* records, by type */
 	int records;         /* all that hone export has lines for; of a fleet, its hints, too */

@@ -29,7 +29,7 @@ static int read_opts(const struct args *a, struct quantize_opts *o)
 	o->no_bias_correction = arg_flag(a, "no-bias-correction");
 	o->nkeep = arg_list(a, "keep", &o->keep);
 	int rc = calibrate_count(a, "scan", CALIBRATE_SCANNED, 0, &o->scan);
-	if (rc >= 0) /* who sets a limit for all together allows a part as much */
+	if (rc >= 0) /* --error bounds each layer, too, so that --keep-above defaults to it */
 		rc = calibrate_limit(a, "keep-above", arg_given(a, "error") ? NULL : CALIBRATE_KEEP_ABOVE,
 				     &o->keep_above);
 	if (rc >= 0)

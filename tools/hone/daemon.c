@@ -46,11 +46,14 @@ bool daemon_has_unit(const char *root, const char *unit)
 
 void daemon_start(char out[DAEMON_ABSENT])
 {
-	char dir[DAEMON_ABSENT / 2];
+	char dir[DAEMON_ABSENT / 2 - 8], path[DAEMON_ABSENT / 2];
+	bool found = file_self_dir(dir, sizeof dir) >= 0;
+	if (found)
+		snprintf(path, sizeof path, "%s/honed", dir);
 	if (daemon_has_unit("", "honed.service"))
 		snprintf(out, DAEMON_ABSENT, "sudo systemctl start honed");
-	else if (file_self_dir(dir, sizeof dir) >= 0)
-		snprintf(out, DAEMON_ABSENT, "sudo %s/honed (no unit of systemd starts it here)", dir);
+	else if (found && access(path, X_OK) == 0)
+		snprintf(out, DAEMON_ABSENT, "sudo %s (no unit of systemd starts it here)", path);
 	else
 		snprintf(out, DAEMON_ABSENT, HONED_START);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What numpy calls a type; its "u8" would be uint64. */
+/* Returns numpy's name of a type; numpy reads "u8" as uint64. */
 static const char *numpy_name(enum dtype t)
 {
 	static const char *const names[] = {
@@ -43,6 +43,17 @@ static void tell_size(const struct picture *p, const struct picture_opts *o, con
 		buf_printf(out, ", of which the middle %dx%d is taken", f.in_w, f.in_h);
 }
 
+/* How a picture lies that is not turned, by its EXIF orientation. */
+static const char *const turned[9] = {"as it is",
+				      "as it is",
+				      "mirrored",
+				      "upside down",
+				      "mirrored and upside down",
+				      "mirrored and on its side",
+				      "on its left side",
+				      "mirrored and on its side",
+				      "on its right side"};
+
 static void tell(const char *path, const char *name, const struct picture *p, const struct picture_opts *o,
 		 const struct tensor *t)
 {
@@ -63,7 +74,7 @@ static void tell(const char *path, const char *name, const struct picture *p, co
 	if (p->orientation > 1)
 		log_info("%s: its EXIF orientation, %d, is not applied: the model gets the picture %s; "
 			 "ImageOps.exif_transpose of Pillow turns it",
-			 path, p->orientation, p->orientation > 4 ? "on its side" : "turned over");
+			 path, p->orientation, turned[p->orientation < 9 ? p->orientation : 0]);
 	if (p->alpha)
 		log_info("%s is transparent in parts, which is ignored: the model gets the colours below",
 			 path);
@@ -223,7 +234,7 @@ static bool is_number(const char *word, bool *whole)
 	return isfinite(strtod(word, &end)) && end != word && !*end && !strpbrk(word, "xX");
 }
 
-/* A number in place of a file. */
+/* Fails for a number in place of a file. */
 static int fail_number(const char *word, const char *name, const struct tensor *want, bool whole)
 {
 	const struct shape *s = &want->shape;
@@ -252,7 +263,7 @@ static int fail_number(const char *word, const char *name, const struct tensor *
 	return rc;
 }
 
-/* A file of a kind that is not read. */
+/* Fails for a file of a kind that is not read. */
 static int fail_kind(const char *path, const char *name, const struct tensor *want)
 {
 	static const char *const pictures[] = {".bmp", ".gif",  ".webp", ".tif",  ".tiff", ".ppm",

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the user gave. */
+/* Shapes and files that the user gave. */
 struct given {
 	const struct args *a;
 	const struct import_bind *bind; /* of --shape */
@@ -52,7 +52,7 @@ static bool are_channels(const struct look_dim *d)
 	       (d->size < 0 && (strcasestr(d->name, "channel") || !strcasecmp(d->name, "c")));
 }
 
-/* Which of three axes has the channels: 0 or 2; -1: nothing says it. */
+/* Returns which of three axes has the channels: 0 or 2; -1: nothing says it. */
 static int channel_axis(const struct look_dim *d, enum picture_layout layout)
 {
 	if (layout != LAYOUT_BY_SHAPE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of --input say of sizes that the model leaves free: a tensor has the shape of its input, a
- * picture has a height and a width, after --resize. */
+/* Files of --input give sizes that the model leaves free: a tensor has the shape of its input, a picture has
+ * a height and a width, after --resize. */
 #ifndef TOOLS_FEED_SHAPE_H
 #define TOOLS_FEED_SHAPE_H
 

@@ -146,14 +146,14 @@ static bool old_version(struct fake *f, const char *op, long long id, const json
 
 TEST(another_version_is_refused)
 {
-	static const char *const said[] = {"2", "0", "\"1\"", "null", NULL};
+	static const char *const said[] = {"1", "0", "\"2\"", "null", NULL};
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
 		struct fake f = {.answer = old_version, .said = said[i]};
 		struct client *c;
 		fake_folder(&f);
 		fake_listen(&f);
 		CHECK_FAILS(client_open(NULL, in_ms(5000), &c), E_UNSUPPORTED,
-			    said[i] ? "this hone uses version 1" : "only 9");
+			    said[i] ? "this hone uses version 2" : "only 9");
 		fake_hush(&f);
 		fake_remove(&f);
 	}

@@ -123,6 +123,8 @@ TEST(keys_and_files_that_are_missing)
 	CHECK(!strcmp(gaps_of(state, "server = https://x\nupload = yes\n", 1),
 		      "x:4: [sync] upload = yes needs the key token, too; add it to [sync]\n"));
 	CHECK(!*gaps_of(state, "server = /media/stick\nupload = yes\ntoken = /no/token\n", 0));
+	CHECK(!strcmp(gaps_of(state, "server = ftp://x\nca = /no/ca\n", 1),
+		      "x:4: [sync] ca = /no/ca: " NO_FILE));
 	CHECK(!strcmp(
 	    gaps_of(state, "server = ftp://x\ntoken = /no/token\n", 1), /* conf_check reports the server */
 	    "x:4: [sync] token = /no/token: " NO_FILE));

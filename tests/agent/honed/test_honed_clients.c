@@ -18,10 +18,10 @@ static struct board *resident(int nmodels)
 TEST(hello_says_who_is_there)
 {
 	struct board *b = resident(1);
-	board_ask(b, 2, "{\"op\":\"hello\",\"id\":1,\"version\":1}");
-	CHECK(board_says(b, "send 2 {\"id\":1,\"ok\":true,\"version\":1,\"honed\":\""));
+	board_ask(b, 2, "{\"op\":\"hello\",\"id\":1,\"version\":2}");
+	CHECK(board_says(b, "send 2 {\"id\":1,\"ok\":true,\"version\":2,\"honed\":\""));
 	CHECK(board_says(b, "\"mode\":\"resident\",\"ready\":false"));
-	board_ask(b, 2, "{\"op\":\"hello\",\"id\":2,\"version\":2}");
+	board_ask(b, 2, "{\"op\":\"hello\",\"id\":2,\"version\":1}");
 	CHECK(board_says(b, "{\"id\":2,\"ok\":false,\"code\":\"unsupported\""));
 	board_free(b);
 }
@@ -226,8 +226,9 @@ TEST(tune_runs_a_job_and_says_what_came_of_it)
 TEST(tune_with_shapes)
 {
 	static const char *const bad[] = {
-	    "x",      "x=",     "=3",           "x=3x",
-	    "x=1\\n", "\\nx=1", "x=1\\n\\ny=2", "a=1\\nb=1\\nc=1\\nd=1\\ne=1\\nf=1\\ng=1\\nh=1\\ni=1"};
+	    "x",      "x=",           "=3",
+	    "x=3x",   "x:3",          "x=1\\n",
+	    "\\nx=1", "x=1\\n\\ny=2", "a=1\\nb=1\\nc=1\\nd=1\\ne=1\\nf=1\\ng=1\\nh=1\\ni=1"};
 	struct board *b = resident(1);
 	char line[300];
 	b->vitals.has = 0;
@@ -469,12 +470,12 @@ TEST(nonsense_is_answered_and_at_last_hung_up_on)
 	for (int i = 0; i < BROKEN_MOST - 1; i++)
 		board_ask(b, 2, "{\"op\":\"fly\",\"id\":4}");
 	CHECK(board_says(b, "send 2 {\"id\":4,\"ok\":false") && !board_says(b, "close 2"));
-	board_ask(b, 2, "{\"op\":\"hello\",\"id\":5,\"version\":1}");
+	board_ask(b, 2, "{\"op\":\"hello\",\"id\":5,\"version\":2}");
 	for (int i = 0; i < BROKEN_MOST; i++)
 		board_ask(b, 2, "garbage");
 	CHECK(board_says(b, "close 2"));
 	board_read(b);
-	board_ask(b, 2, "{\"op\":\"hello\",\"id\":6,\"version\":1}");
+	board_ask(b, 2, "{\"op\":\"hello\",\"id\":6,\"version\":2}");
 	CHECK(!board_says(b, "send 2"));
 	board_free(b);
 }
@@ -489,14 +490,14 @@ TEST(over_the_limit_the_most_silent_goes)
 	}
 	CHECK(!board_says(b, "close"));
 	board_run(b, NS_PER_MS);
-	board_ask(b, 2, "{\"op\":\"hello\",\"id\":1,\"version\":1}");
+	board_ask(b, 2, "{\"op\":\"hello\",\"id\":1,\"version\":2}");
 	board_connect(b, HONED_CLIENTS + 1, 1000);
 	CHECK(board_says(b, "close 3") && !board_says(b, "close 1") && !board_says(b, "close 2"));
 	for (int i = 2; i < 200; i++) /* jobs' connections, which are never closed */
 		board_connect(b, HONED_CLIENTS + i, 1000);
 	CHECK(strstr(board_status(b), "\"clients\":1216"));
 	board_event(b, (struct honed_event){.kind = HE_GONE, .client = 3});
-	board_ask(b, 2, "{\"op\":\"hello\",\"id\":77,\"version\":1}");
+	board_ask(b, 2, "{\"op\":\"hello\",\"id\":77,\"version\":2}");
 	CHECK(board_says(b, "{\"id\":77,\"ok\":true"));
 	board_free(b);
 }
@@ -517,9 +518,9 @@ TEST(a_crowd_takes_the_room_from_itself)
 	}
 	CHECK(board_says(b, "close 2"));
 	board_read(b);
-	board_ask(b, 3, "{\"op\":\"hello\",\"id\":2,\"version\":1}");
+	board_ask(b, 3, "{\"op\":\"hello\",\"id\":2,\"version\":2}");
 	CHECK(board_says(b, "send 3 {\"id\":2"));
-	board_ask(b, 1, "{\"op\":\"hello\",\"id\":3,\"version\":1}");
+	board_ask(b, 1, "{\"op\":\"hello\",\"id\":3,\"version\":2}");
 	CHECK(board_says(b, "send 1 {\"id\":3"));
 	board_free(b);
 }

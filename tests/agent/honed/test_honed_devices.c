@@ -399,7 +399,6 @@ TEST(a_configuration_takes_a_device_away)
 	board_free(b);
 }
 
-/* Both jobs have said how they were called; the shell makes the file before it writes a line. */
 /* Whether the jobs of both devices were started; the examination of the model has a line, too. */
 static bool both_said(const struct blob *b)
 {

@@ -629,7 +629,7 @@ TEST(asked_to_end)
 	tree_close(&tree);
 }
 
-/* What `make install` writes has the options of the help, and completes their values. */
+/* Completion that `make install` writes has the options of the help, and completes their values. */
 TEST(completion)
 {
 	static const char *const cases[][3] = {{"hone-sync", "--st", "--status"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What commands on a CUDA device leave alone. Of all processes of a command one at a time has a context,
- * which takes 100 to 300 MB of a board's memory: the tests' driver counts them. Clocks and power modes are
- * only read. Times of a device that throttles beat no others. */
+/* Commands on a CUDA device: of all processes of a command one at a time has a context, which takes 100 to
+ * 300 MB of a board's memory: the tests' driver counts them. Clocks and power modes are only read. Times of a
+ * device that throttles beat no others. */
 #include "agent/cache/cache.h"
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/fake_driver.h"
@@ -233,7 +233,7 @@ TEST(throttled_times_beat_no_others)
 	begin();
 	setenv("FAKE_NVML", "flips 100000000", 1);
 	CHECK_RUN(0, "tune %s -v --device cuda:0 --budget 5s --cache %s", model_with_gap(2), in_dir("hot"));
-	CHECK_SAYS(cli_err, "kernels keep times that compare with no others: the GPU ");
+	CHECK_SAYS(cli_err, "kernels keep times that are not comparable: the GPU ");
 	count_marked(in_dir("hot"), of);
 	CHECK(of[0] > 0 && of[1] == of[0] && of[2] == 0);
 	setenv("FAKE_NVML", "", 1);

@@ -288,7 +288,9 @@ TEST(a_strange_status_is_shown)
 		CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 		CHECK_SAYS(cli_out, "honed runs");
 		CHECK_RUN(0, "status --json --cache %s", in_dir("cache"));
-		json_decref(json_loads(cli_out, 0, NULL)); /* of wrong types, as honed said it */
+		json_t *j = json_loads(cli_out, 0, NULL); /* of wrong types, as honed said it */
+		CHECK(json_is_object(j));
+		json_decref(j);
 		fake_hush(&f);
 		fake_remove(&f);
 	}

@@ -118,7 +118,7 @@ TEST(transparency_is_ignored_aloud)
 	}
 }
 
-/* What becomes of a picture of another size, and of one that a camera held upright took. */
+/* A line says how a picture of another size is changed, and that EXIF's orientation is not applied. */
 TEST(changes_of_a_picture_are_said)
 {
 	static const struct {

@@ -657,7 +657,7 @@ TEST(help_fits_its_terminal)
 	CHECK(screen_reads("[--device cpu[:CLUSTER]|opencl:N|"));
 }
 
-/* What inspect says of a model that it cannot import. */
+/* Lines of inspect on a model that it cannot import fit, too. */
 TEST(inspect_wraps_what_is_wrong)
 {
 	char model[256];
