@@ -423,8 +423,8 @@ TEST(command)
 {
 	CHECK_RUN(0, "compile %s --c -o %s --json", steering(), in_dir("c"));
 	json_t *o = parse_out(), *c = json_object_get(o, "c");
-	check_keys(o, "model output target threads kernels files c");
-	check_keys(c, "name code_bytes weight_bytes arena_bytes thread_bytes kernels portable");
+	check_keys(o, "model output isa threads kernels_by_kind files c");
+	check_keys(c, "name code_bytes weight_bytes arena_bytes thread_bytes kernel_count portable");
 	CHECK(json_array_size(json_object_get(o, "files")) == 4 && files_in(in_dir("c")) == 4);
 	CHECK(!strcmp(json_string_value(json_object_get(c, "name")), "steering"));
 	json_decref(o);
