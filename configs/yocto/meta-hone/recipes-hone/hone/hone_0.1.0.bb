@@ -29,12 +29,12 @@ do_compile() {
     # What `make sysroot` leaves behind, and what programs of this machine have written.
     touch ${STAGING_DIR_TARGET}/.complete
     install -d build
-    cp -r ${HONE_NATIVE}/man ${HONE_NATIVE}/hone build
+    cp -r ${HONE_NATIVE}/man ${HONE_NATIVE}/hone ${HONE_NATIVE}/honed ${HONE_NATIVE}/hone-sync build
     oe_runmake CFLAGS="${TUNE_CCARGS} -O2 -g" all
 }
 
 do_compile:class-native() {
-    oe_runmake build/hone-maker build/hone build/man
+    oe_runmake build/hone-maker build/hone build/honed build/hone-sync build/man
 }
 
 do_install() {
@@ -49,13 +49,13 @@ do_install() {
 do_install:class-native() {
     install -d ${D}${bindir} ${D}${datadir}/hone-native
     install -m 0755 build/hone-maker ${D}${bindir}
-    install -m 0755 build/hone ${D}${datadir}/hone-native
+    install -m 0755 build/hone build/honed build/hone-sync ${D}${datadir}/hone-native
     cp -r build/man ${D}${datadir}/hone-native
 }
 
 PACKAGES =+ "honed hone-worker libhone libhone-dev libhone-staticdev python3-hone"
 
-FILES:honed = "${bindir}/honed ${bindir}/hone-sync ${sysconfdir}/hone ${systemd_system_unitdir} ${nonarch_libdir}/sysusers.d ${nonarch_libdir}/tmpfiles.d ${docdir}/hone/examples/*.conf"
+FILES:honed = "${bindir}/honed ${bindir}/hone-sync ${datadir}/bash-completion/completions/honed ${datadir}/bash-completion/completions/hone-sync ${sysconfdir}/hone ${systemd_system_unitdir} ${nonarch_libdir}/sysusers.d ${nonarch_libdir}/tmpfiles.d ${docdir}/hone/examples/*.conf"
 FILES:hone-worker = "${bindir}/hone-worker"
 FILES:libhone = "${libdir}/libhone.so.* ${libdir}/hone/libhone-device.so ${libdir}/hone/*.zst"
 FILES:libhone-dev = "${includedir} ${libdir}/libhone.so ${libdir}/pkgconfig ${docdir}/hone/examples/*.c ${docdir}/hone/examples/*.cpp ${mandir}/man3"
