@@ -226,7 +226,7 @@ static inline bool hears(int fd, const char *part)
 static inline bool served(void)
 {
 	int fd = dial();
-	bool good = fd >= 0 && say(fd, "{\"id\":7,\"op\":\"hello\",\"version\":1}") &&
+	bool good = fd >= 0 && say(fd, "{\"id\":7,\"op\":\"hello\",\"version\":2}") &&
 		    hears(fd, "\"id\":7,\"ok\":true") && say(fd, "{\"id\":8,\"op\":\"status\"}") &&
 		    hears(fd, "\"id\":8,\"ok\":true");
 	close(fd);

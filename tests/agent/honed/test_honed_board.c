@@ -440,7 +440,7 @@ TEST(activated)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	REQUIRE(bind(fd, (struct sockaddr *)&to, sizeof to) == 0 && listen(fd, 8) == 0);
 	int early = dial();
-	CHECK(say(early, "{\"id\":1,\"op\":\"hello\",\"version\":1}"));
+	CHECK(say(early, "{\"id\":1,\"op\":\"hello\",\"version\":2}"));
 	honed = fork();
 	if (honed == 0) {
 		char pid[16];

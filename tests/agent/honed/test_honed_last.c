@@ -72,7 +72,7 @@ TEST(honed_writes_to_a_job_that_has_ended)
 	pid_t job = job_pid();
 	REQUIRE(job);
 	int fd = dial();
-	CHECK(say(fd, "{\"id\":1,\"op\":\"hello\",\"version\":1}") && hears(fd, "\"ok\":true"));
+	CHECK(say(fd, "{\"id\":1,\"op\":\"hello\",\"version\":2}") && hears(fd, "\"ok\":true"));
 	kill(honed, SIGSTOP);
 	CHECK(say(fd, "{\"id\":2,\"op\":\"inhibit\",\"why\":\"the arm moves\"}"));
 	write_text(in_folder("go"), "");

@@ -60,7 +60,7 @@ TEST(garbage)
 
 TEST(one_byte_at_a_time)
 {
-	static const char text[] = "{\"id\":1,\"op\":\"hello\",\"version\":1}\n";
+	static const char text[] = "{\"id\":1,\"op\":\"hello\",\"version\":2}\n";
 	REQUIRE(up());
 	int fd = dial();
 	for (size_t i = 0; i < sizeof text - 1; i++)
@@ -80,7 +80,7 @@ TEST(giant_lines)
 		CHECK(send_all(fd, junk, sizeof junk));
 	CHECK(hears(fd, "\"ok\":false"));
 	CHECK(served());
-	CHECK(say(fd, "\n{\"id\":2,\"op\":\"hello\",\"version\":1}") && hears(fd, "\"id\":2,\"ok\":true"));
+	CHECK(say(fd, "\n{\"id\":2,\"op\":\"hello\",\"version\":2}") && hears(fd, "\"id\":2,\"ok\":true"));
 	close(fd);
 	all_well();
 }
@@ -95,7 +95,7 @@ TEST(wrong_requests)
 	CHECK(say(fd, "{\"id\":2,\"op\":\"put\",\"type\":1,\"bytes\":-1," KEY "}"));
 	CHECK(hears(fd, "\"id\":2,\"ok\":false"));
 	CHECK(say(fd, "nonsense") && hears(fd, "\"ok\":false"));
-	CHECK(say(fd, "{\"id\":3,\"op\":\"hello\",\"version\":1}") && hears(fd, "\"id\":3,\"ok\":true"));
+	CHECK(say(fd, "{\"id\":3,\"op\":\"hello\",\"version\":2}") && hears(fd, "\"id\":3,\"ok\":true"));
 	for (int i = 0; i < 1000; i++)
 		if (!say(fd, "nonsense"))
 			break;
@@ -113,7 +113,7 @@ TEST(a_flood)
 	pid_t sender = fork();
 	if (sender == 0) {
 		for (int i = 0; i < ASKED; i++)
-			if (!say(fd, "{\"id\":%d,\"op\":\"hello\",\"version\":1}", i))
+			if (!say(fd, "{\"id\":%d,\"op\":\"hello\",\"version\":2}", i))
 				_exit(1);
 		_exit(0);
 	}
@@ -191,7 +191,7 @@ TEST(a_thousand_clients)
 	for (int i = 1000; i < MANY; i++)
 		fd[i] = dial();
 	CHECK(served());
-	CHECK(say(fd[MANY - 1], "{\"id\":5,\"op\":\"hello\",\"version\":1}") &&
+	CHECK(say(fd[MANY - 1], "{\"id\":5,\"op\":\"hello\",\"version\":2}") &&
 	      hears(fd[MANY - 1], "\"id\":5,\"ok\":true"));
 	int gone = 0;
 	for (int i = 0; i < MANY; i++) {
@@ -275,7 +275,7 @@ TEST(put_is_for_jobs)
 	memset(bytes, '\n', sizeof bytes);
 	CHECK(send_all(fd, bytes, sizeof bytes));
 	CHECK(hears(fd, "\"id\":1,\"ok\":false"));
-	CHECK(say(fd, "{\"id\":2,\"op\":\"hello\",\"version\":1}") && hears(fd, "\"id\":2,\"ok\":true"));
+	CHECK(say(fd, "{\"id\":2,\"op\":\"hello\",\"version\":2}") && hears(fd, "\"id\":2,\"ok\":true"));
 	CHECK(say(fd, "{\"id\":3,\"op\":\"commit\"}") && hears(fd, "\"id\":3,\"ok\":false"));
 	close(fd);
 	all_well();
@@ -323,7 +323,7 @@ TEST(bytes_that_lie)
 	REQUIRE(up());
 	int fd = job();
 	CHECK(say(fd, "{\"id\":2,\"op\":\"put\",\"type\":1,\"bytes\":100," KEY "}"));
-	CHECK(say(fd, "{\"id\":3,\"op\":\"hello\",\"version\":1}%100s", ""));
+	CHECK(say(fd, "{\"id\":3,\"op\":\"hello\",\"version\":2}%100s", ""));
 	const char *line = hear(fd);
 	CHECK(line && strstr(line, "\"id\":2"));
 	close(fd);

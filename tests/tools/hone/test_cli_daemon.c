@@ -492,11 +492,11 @@ TEST(wait_is_over_when_it_is_ready)
 	CHECK_SAYS(cli_err, said);
 	CHECK_RUN(1, "wait --ready --timeout 150ms --socket /run/hone/honed.sock");
 	CHECK_SAYS(cli_err, "honed does not run: nothing listens on /run/hone/honed.sock (");
-	/* The unit if systemd knows it, else the honed beside this program, wherever that was installed. */
+	/* The unit if systemd knows it, else the honed beside this program; beside a test there is none. */
 	if (daemon_has_unit("", "honed.service"))
 		CHECK_SAYS(cli_err, "; start it with sudo systemctl start honed");
 	else
-		CHECK_SAYS(cli_err, "/honed (no unit of systemd starts it here)");
+		CHECK_SAYS(cli_err, "; start it with " HONED_START);
 	CHECK_RUN(1, "wait --ready --json --timeout 0s");
 	json_t *j = parse_out();
 	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));

@@ -152,7 +152,7 @@ TEST(changes_of_a_picture_are_said)
 	CHECK_RUN(0, "run %s --cache %s --input %s", model, in_dir("cache"), in_dir("turned.jpg"));
 	CHECK_SAYS(cli_err,
 		   "turned.jpg: its EXIF orientation, 6, is not applied: the model gets the picture on "
-		   "its side");
+		   "its left side");
 }
 
 TEST(resize_takes_the_middle)

@@ -512,7 +512,7 @@ TEST(watch_at_80_columns)
 static bool large_honed(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
 	(void)f, (void)r;
-	buf_printf(out, "{\"id\":%lld,\"ok\":true%s", id, strcmp(op, "hello") ? "}\n" : ",\"version\":1}\n");
+	buf_printf(out, "{\"id\":%lld,\"ok\":true%s", id, strcmp(op, "hello") ? "}\n" : ",\"version\":2}\n");
 	if (strcmp(op, "watch"))
 		return true;
 	buf_puts(out, "{\"event\":\"status\",\"warning\":\"the disk is full\",\"models\":[");
@@ -599,7 +599,7 @@ static const char wide_row[] =
 static bool wide_honed(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
 	(void)f, (void)r;
-	buf_printf(out, "{\"id\":%lld,\"ok\":true%s", id, strcmp(op, "hello") ? "}\n" : ",\"version\":1}\n");
+	buf_printf(out, "{\"id\":%lld,\"ok\":true%s", id, strcmp(op, "hello") ? "}\n" : ",\"version\":2}\n");
 	if (!strcmp(op, "watch"))
 		buf_printf(out, "{\"event\":\"status\",%s\n", wide_row + 1);
 	return true;
