@@ -443,7 +443,7 @@ static bool busy_honed(struct fake *f, const char *op, long long id, const json_
 	bool watch = !strcmp(op, "watch");
 	buf_printf(out, "{\"id\":%lld,\"ok\":true", id);
 	if (!strcmp(op, "hello"))
-		buf_puts(out, ",\"version\":1");
+		buf_puts(out, ",\"version\":2");
 	else if (!watch)
 		buf_printf(out, ",%s", busy + 1);
 	buf_puts(out, !strcmp(op, "hello") || watch ? "}\n" : "\n");
