@@ -194,7 +194,8 @@ bool frags_change(const struct space *s, struct rng *r, struct sched *c)
 }
 
 enum {
-	/* Of a unit whose architecture is not known (resident.h): shared memory, and threads side by side. */
+	/* These limits hold for a unit whose architecture is not known (resident.h): shared memory, and
+	   threads side by side. */
 	RESIDENT_BYTES = 96 << 10,
 	RESIDENT_THREADS = 1536,
 	ROUND_NS = 700 /* from the first load of a step to its last product, of a block that runs alone */

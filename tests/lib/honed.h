@@ -233,6 +233,16 @@ static inline bool served(void)
 	return good;
 }
 
+/* Whether what honed says of its status has the part. */
+static inline bool status_has(const char *part)
+{
+	int fd = dial();
+	const char *line = say(fd, "{\"op\":\"status\"}") ? hear(fd) : NULL;
+	bool is = line && strstr(line, part);
+	close(fd);
+	return is;
+}
+
 /* honed's memory in KiB, what: "VmRSS" or "VmHWM"; 0: not known. */
 static inline long memory_kb(const char *what)
 {

@@ -129,15 +129,6 @@ static bool ran(int n)
 	return jobs() == n;
 }
 
-static bool status_has(const char *part)
-{
-	int fd = dial();
-	const char *line = say(fd, "{\"op\":\"status\"}") ? hear(fd) : NULL;
-	bool is = line && strstr(line, part);
-	close(fd);
-	return is;
-}
-
 static bool is_ready(int n)
 {
 	return status_has("\"ready\":true,\"verdict\"") == n;

@@ -48,15 +48,6 @@ static pid_t job_pid(void)
 	return pid;
 }
 
-static bool status_has(const char *part)
-{
-	int fd = dial();
-	const char *line = say(fd, "{\"op\":\"status\"}") ? hear(fd) : NULL;
-	bool is = line && strstr(line, part);
-	close(fd);
-	return is;
-}
-
 static bool comes(const char *part)
 {
 	for (int i = 0; i < PATIENCE_MS / 10 && !status_has(part); i++)
