@@ -371,6 +371,11 @@ TEST(a_model_with_free_sizes_needs_a_line)
 	/* On the command line it is an option, quoted for the shell. */
 	CHECK_RUN(2, "tune --threads 1 --budget 1s --cache %s %s", at("kept"), model);
 	CHECK_SAYS(cli_err, "for example --shape 'camera'\\''s'=1x3x224x224");
+	/* In a job the sizes may come from the configuration or from an option of hone tune --background. */
+	setenv("HONE_CONTROL_FD", "99", 1);
+	CHECK_RUN(2, "tune --threads 1 --budget 1s --shape h=32 --cache %s %s", at("kept"), model);
+	CHECK_SAYS(cli_err, "with --shape, or in honed.conf: shape = ");
+	unsetenv("HONE_CONTROL_FD");
 }
 
 /* Models that hone fails on, and whether only their file or honed.conf can mend that. */
