@@ -53,6 +53,11 @@ static int put_words(struct buf *out, int at, int indent, const char *text)
 			part--;
 		const bool breaks = fresh && n > most - at && part > 0;
 		n = breaks ? part : n;
+		int over = at + n - most; /* a long path begins further to the left */
+		if (fresh && at == indent && over > 0 && over < at && buf_ok(out)) {
+			out->n -= (size_t)over;
+			at -= over;
+		}
 		buf_printf(out, "%s%.*s", fresh ? "" : " ", n, text);
 		at += n + !fresh;
 		fresh = false;

@@ -370,7 +370,7 @@ TEST(shares_are_of_the_machine_that_ran)
 		json_decref(j);
 	}
 	CHECK_RUN(0, "bench %s --threads 2 --device opencl:0 --cache %s --runs 1", model(), tuned());
-	CHECK_SAYS(cli_out, "(best kernels, opencl:0 and 2 threads)");
+	CHECK_SAYS(cli_out, "(best kernels, fp32, opencl:0 and 2 threads)");
 	CHECK_RUN(0, "help bench");
 	CHECK_SAYS(cli_out, "beside it");
 }

@@ -441,7 +441,13 @@ TEST(inspect_counts_portable_operators)
 	CHECK_RUN(0, "inspect %s", model);
 	CHECK_SAYS(cli_out, "Without tuned kernels, in portable C: TopK (1)");
 	CHECK_RUN(0, "bench %s --runs 2 --threads 1", model);
-	CHECK_SAYS(cli_out, "portable kernels, 1 thread): ");
+	CHECK_SAYS(cli_out, "portable kernels, fp32, 1 thread): ");
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --level exact", model);
+	CHECK_SAYS(cli_out, "portable kernels, exact, 1 thread): ");
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --level half --json", model);
+	j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "level")), "half"));
+	json_decref(j);
 	CHECK(!strstr(cli_out, "best kernels"));
 	if (!worker())
 		return;
@@ -472,8 +478,8 @@ TEST(models_without_a_task)
 		CHECK(!strstr(cli_out, "Every operator"));
 		CHECK_SAYS(cli_err, "Next: hone bench ");
 		CHECK_RUN(0, "bench %s --runs 2 --threads 1", model);
-		CHECK_SAYS(cli_out,
-			   i ? "onnx (no kernels, 1 thread): " : "onnx (portable kernels, 1 thread): ");
+		CHECK_SAYS(cli_out, i ? "onnx (no kernels, fp32, 1 thread): "
+				      : "onnx (portable kernels, fp32, 1 thread): ");
 		if (!worker())
 			continue;
 		CHECK_RUN(0, "tune %s --budget 2s --threads 1 --cache %s", model, in_dir("untuned"));
