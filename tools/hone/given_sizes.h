@@ -7,8 +7,8 @@
 #include "kernels/onnx/import.h"
 #include "kernels/onnx/look.h"
 
-/* Gives inputs the shapes of the binds, and free dimensions of inputs and outputs the sizes of their names: of
- * a bind, or in common with an input that has a shape. */
+/* Gives inputs the shapes of the binds, and free dimensions of inputs and outputs the sizes of their names:
+ * of a bind, or in common with an input that has a shape. */
 void given_sizes(struct onnx_look *l, const struct import_bind *bind, int n);
 
 #endif
