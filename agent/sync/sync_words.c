@@ -14,7 +14,7 @@ enum { UNKNOWN_COLUMNS = 80 };
 static const char *text_of(const json_t *s, const char *key, const char *otherwise)
 {
 	const char *text = json_string_value(json_object_get(s, key));
-	return text ? text : otherwise;
+	return text && *text ? text : otherwise;
 }
 
 static bool flag_of(const json_t *s, const char *key)

@@ -297,6 +297,10 @@ TEST(words_for_people_and_json_for_programs)
 	j = object();
 	json_page_check("hone-sync version", j);
 	json_decref(j);
+	static const char early[] = "{\"ran_s\":1,\"error\":\"two\\nlines\"}"; /* before there was a key */
+	tree_write(&tree, "state/sync.json", early, sizeof early - 1);
+	CHECK(run(WORDS("--status")) == 0 && says("failed: two?lines\n") &&
+	      says("board      no id yet (joins as "));
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	CHECK(run(WORDS("--now", "--json")) == 1 && says("hone-sync: error: "));
 	j = object();
