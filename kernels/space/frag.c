@@ -336,19 +336,20 @@ static int tiles(const struct task *t, const struct target *tg, const struct fra
 		   : E_OK;
 }
 
-int64_t frag_plan_boxes(const struct frag_plan *p)
+int64_t frag_plan_k_blocks(const struct frag_plan *p)
 {
 	return ceil_div(p->depth, p->k);
 }
 
 int frag_plan_divide(struct frag_plan *p, int64_t parts)
 {
-	int64_t boxes = frag_plan_boxes(p), sums = p->products * p->rows * ceil_div(p->cols, VECTOR) * VECTOR;
-	if (parts < 2 || parts > SPREAD_PARTS || boxes % parts)
+	int64_t blocks = frag_plan_k_blocks(p),
+		sums = p->products * p->rows * ceil_div(p->cols, VECTOR) * VECTOR;
+	if (parts < 2 || parts > SPREAD_PARTS || blocks % parts)
 		return fail(E_INFEASIBLE,
 			    "fragments: %lld parts of %lld blocks of channels, which are not "
 			    "2 to %d equal ones",
-			    (long long)parts, (long long)boxes, (int)SPREAD_PARTS);
+			    (long long)parts, (long long)blocks, (int)SPREAD_PARTS);
 	if (sums > SPREAD_BYTES / 4 / parts)
 		return fail(E_INFEASIBLE, "fragments: over %d MB of sums of %lld parts", SPREAD_BYTES >> 20,
 			    (long long)parts);
@@ -356,7 +357,7 @@ int frag_plan_divide(struct frag_plan *p, int64_t parts)
 		return fail(E_INFEASIBLE, "fragments: a ring of %d steps, of %lld of a part", p->ring,
 			    (long long)(p->steps / parts));
 	p->parts = parts;
-	p->part = boxes / parts * p->k / p->group;
+	p->part = blocks / parts * p->k / p->group;
 	p->steps /= parts;
 	return E_OK;
 }
