@@ -43,7 +43,7 @@ struct frag_factor {
 struct frag_plan {
 	struct frag_factor of[2];
 	enum dtype sums; /* f32, or i32 */
-	int col_axis, k_axis;
+	int col_axis, k_axis, row_axes; /* row_axes: of more than one point, whose points are rows */
 	unsigned both;      /* set of the axes of which each point has a product */
 	int group;          /* elements of a point of k: one, two of 16 bits, or four bytes */
 	int64_t products;   /* points of those axes */
