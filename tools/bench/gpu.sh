@@ -38,7 +38,7 @@ if [ "$fake" ]; then
 	export LD_LIBRARY_PATH FAKE_CUDA= FAKE_NVML=
 	unset DRILLS_DEVICE # its own lies: no kernel of an interpreter can be left hanging
 	networks=steering layers=steering seeds=48 pairs=3 box=12s runs=3 samples=3 land=15s
-	half=steering half_box=5s minute=steering minute_boxes="3s 6s"
+	half=steering half_box=5s minute=steering minute_boxes="6s 12s"
 fi
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/hone-bench-gpu-XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT

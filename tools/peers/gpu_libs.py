@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """cuDNN, cuBLAS and cuBLASLt on the convolutions and matrix products of models: python3 gpu_libs.py [--device cuda:0]
-MODEL.onnx... Prints a JSON object after each model, so that the last line has all that was done before the time was over:
+MODEL.onnx... Prints a JSON object after each layer, so that the last line has all that was done before the time was over:
   {"libraries": {NAME: version, or why it is left out},
    "layers": {LAYER: {"uses", "nodes": {MODEL: names of nodes}, "fp32": {NAME: {"ms", "by"} or why not, "best": NAME},
                       "tf32": the same, "fp16": the same}},
@@ -599,6 +599,7 @@ def main(args):
                     row = report["layers"][layer.name] = {"uses": 0, "nodes": {}, **bench.layer(layer)}
                 row["uses"] += len(nodes)
                 row["nodes"][os.path.basename(path).rsplit(".", 1)[0]] = nodes
+                print(json.dumps(report), flush=True)
         except (Refused, NotImplementedError) as e:  # the next model is tried all the same
             report.setdefault("failed", []).append("%s: %s" % (os.path.basename(path), e))
         print(json.dumps(report), flush=True)

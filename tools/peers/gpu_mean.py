@@ -12,8 +12,12 @@ import re
 import sys
 
 
+def digits(v):
+    return float("%.4g" % v)
+
+
 def mean(ratios):
-    return round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4) if ratios else None
+    return digits(math.exp(sum(map(math.log, ratios)) / len(ratios))) if ratios else None
 
 
 def outputs(report, part, pattern):
@@ -51,7 +55,7 @@ def beside(report, mode):
         compiled = torch.get(net, {})
         compiled = compiled.get(mode, {}).get("compiled_ms") if isinstance(compiled, dict) else None
         if isinstance(compiled, (int, float)) and compiled > 0:
-            row["of_compiled"] = round(bench["median_ms"] / compiled, 4)
+            row["of_compiled"] = digits(bench["median_ms"] / compiled)
         ratios += own
     return {"layers": len(ratios), "geomean": mean(ratios), **out}
 
@@ -62,7 +66,7 @@ def main(path):
     out = {mode: beside(report, mode) for mode in ("fp32", "fp16")}
     times = [bench["median_ms"] for _, bench in outputs(report, "minute", r"hone bench ")]
     if len(times) == 2 and times[0] > 0:
-        out["minute"] = {"of_best": round(times[1] / times[0], 4)}
+        out["minute"] = {"of_best": digits(times[1] / times[0])}
     print(json.dumps(out))
     return 0
 
