@@ -305,8 +305,6 @@ static int eval_node(struct plan *p, struct pstep *ps)
 	struct opctx c = ps->ctx;
 	int rc = n->op->eval(&c);
 	arena_reset(&p->scratch);
-	if (rc == E_CORRUPT) /* the model was checked when it was loaded: the values of its inputs are wrong */
-		rc = E_USAGE;
 	return fail_in(rc, "node '%s' (%s)", n->name, node_type(n));
 }
 
