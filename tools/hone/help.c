@@ -132,8 +132,12 @@ void help_all(const struct program *p, struct buf *out)
 	}
 	put_start(p->start, out);
 	buf_printf(out, "`%s help COMMAND` says more.\n", p->name);
-	if (p->terms)
-		buf_printf(out, "`%s help words` explains the words of tables.\n", p->name);
+	if (p->terms) {
+		char line[80];
+		snprintf(line, sizeof line, "`%s help words` explains the words of tables.", p->name);
+		put_words(out, 0, 0, line);
+		buf_puts(out, "\n");
+	}
 }
 
 void help_term(const struct term *t, struct buf *out)
