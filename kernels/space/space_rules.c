@@ -296,6 +296,22 @@ static int panel_axis(const struct space *s, const struct stage *st, int lane)
 	return lane;
 }
 
+/* A filter of more taps than a loop in assembly has steps for is a loop over its taps around one over the
+ * channels. */
+static void channels_last(const struct space *s, const struct stage *st, struct sstage *out)
+{
+	int ns = stage_spatial(st), c = draft_pipes(s->t, &s->tg, st, out, out->tile), n = ns;
+	int64_t taps = 1;
+	for (int a = ns; a < st->naxes && c >= 0; a++)
+		taps *= a == c ? 1 : st->axis[a].extent;
+	if (taps <= PIPED_STEPS)
+		return;
+	for (int a = ns; a < st->naxes; a++)
+		if (a != c)
+			out->order[n++] = (uint8_t)a;
+	out->order[n] = (uint8_t)c;
+}
+
 /* Loops over pixels are outside of loops over panels if all panels stay in the L2; else each panel serves all
  * pixels before the next panel. */
 void rules_order(const struct space *s, int stage, struct sstage *out)
@@ -320,6 +336,7 @@ void rules_order(const struct space *s, int stage, struct sstage *out)
 				out->order[n++] = (uint8_t)a;
 		if (inside)
 			out->order[n++] = (uint8_t)panel;
+		channels_last(s, st, out);
 	}
 }
 
