@@ -348,6 +348,41 @@ static struct result try_cand(const struct core *c, const struct target *tg, con
 	return x;
 }
 
+static bool spills(const struct task *t, const struct target *tg, const char *cand)
+{
+	struct arena a = {0};
+	struct loops *l;
+	struct manifest m;
+	struct blob o;
+	int rc = lower(t, cand, tg, &a, &l, &m);
+	if (rc >= 0)
+		rc = emit_find("llvm")->emit(l, tg, &a, &o);
+	arena_free(&a);
+	return rc == E_SPILL;
+}
+
+/* A rule that spills takes the search a compilation and gives it nothing, and a default whose draft is far
+ * from those of the rules has a tile that shares too little. */
+static void check_rules(const struct core *c, const struct layer *y, const struct space *s,
+			const struct task *t, const struct target *tg, const char *first)
+{
+	double least = space_draft(s, first);
+	char cand[CAND_MAX];
+	for (int at = 0; space_portfolio(s, &at, cand) >= 0;) {
+		double ns = space_draft(s, cand);
+		least = ns < least ? ns : least;
+		if (y->least > 0 && spills(t, tg, cand)) {
+			printf("%s %s: a rule spills: %s\n", c->cpu, y->name, cand);
+			test_bad = 1;
+		}
+	}
+	if (!y->bytes && space_draft(s, first) > 1.5 * least) {
+		printf("%s %s: the default's draft is %.1f times the least of a rule: %s\n", c->cpu, y->name,
+		       space_draft(s, first) / least, first);
+		test_bad = 1;
+	}
+}
+
 static void one(const struct core *c, const struct layer *y)
 {
 	struct arena a = {0};
@@ -367,6 +402,7 @@ static void one(const struct core *c, const struct layer *y)
 		return;
 	}
 	space_default(s, cand);
+	check_rules(c, y, s, t, &tg, cand);
 	struct result first = try_cand(c, &tg, y, cand, peak), drafted = {.rc = E_SPILL};
 	if (getenv("MCA_LOOP"))
 		CHECK(system(strcat(strcpy((char[256]){""}, "cat "), scratch("s"))) == 0);
