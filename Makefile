@@ -245,7 +245,7 @@ $(foreach s,$(BENCHC),$(eval $(B)/tools/$(basename $(notdir $(s))): $(s:%.c=$(B)
 TLIBS   = $(call in,$(filter-out agent/honed,$(ROOMS)) agent/honed) $(B)/gen/tables.a
 $(B)/gen/tables.a: $(TABLES) $(call table_o,$(FLEETS))
 TEST_BIN = $(TESTS:%=$(B)/tests/test_%) $(patsubst %.c,$(B)/tools/%,$(notdir $(BENCHC)))
-NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,crypto fleet load polls herd idle net rss landscape model search strategies cache jobs boot yield quality row)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,crypto fleet load polls herd idle net rss landscape model search strategies cache jobs boot yield quality row others)
 WITH_LLVM = $(filter-out $(NO_LLVM),$(patsubst %.c,$(B)/tools/%,$(notdir $(BENCHC))) $(filter $(B)/tests/test_llvm_%,$(TEST_BIN)))
 WITHOUT   = $(filter-out $(WITH_LLVM),$(TEST_BIN)) $(patsubst %.c,$(B)/tests/%,$(notdir $(HELPERS)))
 $(WITHOUT): $(TLIBS)
