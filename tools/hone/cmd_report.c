@@ -14,6 +14,7 @@
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
 #include "platform/base/stats.h"
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,6 +187,17 @@ static const char *untuned_name(const struct report *r)
 	return r->untuned == KERNELS_DEFAULT ? GAIN_THAN : "fallback kernels";
 }
 
+/* Words of the terminal as a sentence of the page. */
+static void write_sentence(const struct buf *words, struct buf *out)
+{
+	char first[2] = {(char)toupper((unsigned char)buf_str(words)[0])};
+	if (!first[0])
+		return;
+	chart_escape(first, out);
+	chart_escape(buf_str(words) + 1, out);
+	buf_puts(out, ".");
+}
+
 /* What this page measured, and what the last tuning measured. */
 static void write_headlines(const struct report *r, struct buf *out)
 {
@@ -193,13 +205,13 @@ static void write_headlines(const struct report *r, struct buf *out)
 	buf_puts(&line, "measured for this page, round by round: ");
 	faster_words(&r->faster, untuned_name(r), &r->machine, &line);
 	buf_puts(out, "<p>");
-	chart_escape(buf_str(&line), out);
+	write_sentence(&line, out);
 	if (r->has_gain) {
 		buf_clear(&line);
 		buf_puts(&line, "tuning: ");
 		gain_words(&r->gain, &line);
 		buf_puts(out, "<br>");
-		chart_escape(buf_str(&line), out);
+		write_sentence(&line, out);
 	}
 	buf_puts(out, "</p>\n");
 	buf_free(&line);
@@ -215,7 +227,7 @@ static void write_apart(const struct report *r, struct buf *out)
 		     plan_device_use(r->after.plan).steps ? r->host.name : NULL, &note);
 	if (note.n) {
 		buf_puts(out, "<p class=\"dim\">");
-		chart_escape(buf_str(&note), out);
+		write_sentence(&note, out);
 		buf_puts(out, "</p>\n");
 	}
 	buf_free(&note);

@@ -55,6 +55,7 @@ TEST(a_report_before_the_first_tune_says_so)
 	CHECK_SAYS(cli_err, "steering.onnx --budget 20s --threads 1 --cache ");
 	slurp(file, page, sizeof page);
 	CHECK_SAYS(page, "<b>Not tuned yet:</b> no kernel of the cache is tuned");
+	CHECK_SAYS(page, "<p>Measured for this page, round by round: ");
 	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s --json", steering(), file, cache);
 	json_t *j = parse_out();
 	CHECK(json_is_true(json_object_get(j, "untuned")));
