@@ -297,19 +297,15 @@ static int panel_axis(const struct space *s, const struct stage *st, int lane)
 }
 
 /* A filter of more taps than a loop in assembly has steps for is a loop over its taps around one over the
- * channels. */
+ * channels, which are its first axis. */
 static void channels_last(const struct space *s, const struct stage *st, struct sstage *out)
 {
-	int ns = stage_spatial(st), c = draft_pipes(s->t, &s->tg, st, out, out->tile), n = ns;
-	int64_t taps = 1;
-	for (int a = ns; a < st->naxes && c >= 0; a++)
-		taps *= a == c ? 1 : st->axis[a].extent;
-	if (taps <= PIPED_STEPS)
+	int c = stage_spatial(st);
+	double taps = stage_steps(st) / (double)extent_guess(st->axis[c].extent);
+	if (taps <= PIPED_STEPS || draft_pipes(s->t, &s->tg, st, out, out->tile) != c)
 		return;
-	for (int a = ns; a < st->naxes; a++)
-		if (a != c)
-			out->order[n++] = (uint8_t)a;
-	out->order[n] = (uint8_t)c;
+	memmove(out->order + c, out->order + c + 1, (size_t)(st->naxes - 1 - c));
+	out->order[st->naxes - 1] = (uint8_t)c;
 }
 
 /* Loops over pixels are outside of loops over panels if all panels stay in the L2; else each panel serves all

@@ -375,34 +375,20 @@ static void map_tile(const struct space *s, int stage, int pixel, int want, stru
 	rules_finish(s, stage, out);
 }
 
-/* Whether LLVM keeps another tile than the default's in registers: on Arm processors it needs more than the
- * default's tiles leave it, as it loads the operands of several points first, and those of all steps on cores
- * that issue in order. Measured by what spills. */
-static bool other_fits(const struct space *s, int stage, struct sstage *c)
+/* Makes a row of points shorter until LLVM keeps the tile in registers: a candidate that spills is not even
+ * timed. On Arm processors another tile than the default's needs more of them than the default's, as LLVM
+ * loads the operands of several points first, and those of all steps on cores that issue in order. Measured
+ * by what spills. Returns false if no row fits. */
+static bool shrink(const struct space *s, int stage, int pixel, struct sstage *c)
 {
 	int spare = draft_in_order(&s->tg) ? 8 : 3;
 	bool contracts = stage_contracts(s->t, &s->t->stage[stage], c->lane);
-	return tile_fits(s, stage, c) && (!contracts || draft_live(s->t, stage, c) <= s->tg.regs - spare);
-}
-
-/* Makes a tile smaller, first along the row, until it fits: a candidate that spills is not even timed.
- * Returns false if none does. */
-static bool shrink(const struct space *s, int stage, int pixel, struct sstage *out)
-{
-	const struct stage *st = &s->t->stage[stage];
-	struct sstage c = *out;
-	for (int a = -1; a < stage_spatial(st); a++) {
-		int *n = &c.tile[a < 0 ? pixel : a];
-		while (*n > 1 && a != c.lane) {
-			if (other_fits(s, stage, &c)) {
-				*out = c;
-				return true;
-			}
-			--*n;
-		}
-	}
-	*out = c;
-	return other_fits(s, stage, out);
+	do
+		if (tile_fits(s, stage, c) &&
+		    (!contracts || draft_live(s->t, stage, c) <= s->tg.regs - spare))
+			return true;
+	while (c->tile[pixel]-- > 1);
+	return false;
 }
 
 bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out)
