@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* hone bench. Past 800 lines because one struct holds what its rounds, its table and its JSON share. */
 #include "agent/run/plan_device.h"
 #include "agent/worker/device.h"
 #include "platform/base/file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: tune and its results; the worker. */
+/* The command line: tune and its results; the worker. Past 800 lines because all cases tune the one small model. */
 #include "agent/cache/kept_code.h"
 #include "agent/worker/marked.h"
 #include "agent/cache/lookup.h"
