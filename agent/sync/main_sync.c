@@ -7,6 +7,7 @@
 #include "platform/base/log.h"
 #include "platform/base/near.h"
 #include "platform/base/options.h"
+#include "platform/base/out.h"
 #include "platform/base/quantity.h"
 #include "platform/base/wrap.h"
 
@@ -381,5 +382,5 @@ int main(int argc, char **argv)
 	if (rc < 0)
 		log_error("%s", err_text());
 	arena_free(&a);
-	return rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0;
+	return out_end(rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0);
 }

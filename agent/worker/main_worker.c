@@ -20,6 +20,7 @@
 #include "platform/run/dev.h"
 #include "platform/run/device_name.h"
 #include "platform/base/log.h"
+#include "platform/base/out.h"
 #include "platform/run/sandbox.h"
 
 #include <fcntl.h>
@@ -286,7 +287,7 @@ int main(int argc, char **argv)
 	}
 	if (w.help) {
 		fputs(usage, stdout);
-		return 0;
+		return out_end(0);
 	}
 	prepare();
 	keep_memory();
@@ -302,5 +303,5 @@ int main(int argc, char **argv)
 			log_error("%s", err_text());
 		return rc == E_USAGE ? 2 : 1;
 	}
-	return 0;
+	return out_end(0);
 }
