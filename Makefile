@@ -94,13 +94,13 @@ $(B)/hone $(B)/static/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallb
 $(B)/hone-image: tools/build/hone-image.sh
 	$(call say,CP)install -m 755 $< $@
 # Boards run these two all the time: they consist of small objects (below), and nothing can write to their tables of functions.
-HELD = -Wl,--gc-sections,-z,relro,-z,now
+HARDENED = -Wl,--gc-sections,-z,relro,-z,now
 $(B)/honed-all.a: $(call small,$(in_honed))
 $(B)/honed $(B)/static/honed: $(call small,,agent/honed/main_honed gen/agent/control/policy_table) $(B)/honed-all.a
-	$(link) $(HELD) -luv -linih -ljansson $(CLIBS)
+	$(link) $(HARDENED) -luv -linih -ljansson $(CLIBS)
 $(B)/hone-sync-all.a: $(call small,$(in_sync))
 $(B)/hone-sync: $(call small,,agent/sync/main_sync gen/kernels/graph/op_table gen/agent/control/policy_table) $(B)/hone-sync-all.a
-	$(link) $(HELD) -lcurl $(LDLIBS)
+	$(link) $(HARDENED) -lcurl $(LDLIBS)
 $(B)/hone-fleet: $(B)/tools/fleet/main_fleet.o $(call table_o,$(FLEETS) kernels/graph/op) $(call in,$(in_fleet))
 	$(link) $(NETLIBS) $(LDLIBS)
 

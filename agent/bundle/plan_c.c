@@ -14,14 +14,32 @@ static bool is_word(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Whether a file NAME.h in a folder of -I would hide a header of the C library. */
+static bool is_header(const char *name)
+{
+	static const char *const headers[] = {
+	    "assert",  "complex", "ctype",  "errno",  "fenv",   "float",       "inttypes", "iso646",
+	    "limits",  "locale",  "math",   "setjmp", "signal", "stdalign",    "stdarg",   "stdatomic",
+	    "stdbool", "stddef",  "stdint", "stdio",  "stdlib", "stdnoreturn", "string",   "tgmath",
+	    "threads", "time",    "uchar",  "wchar",  "wctype"};
+	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+		if (!strcmp(name, headers[i]))
+			return true;
+	return false;
+}
+
 void plan_c_name(const char *text, char out[PLAN_C_NAME])
 {
-	bool letter = is_word(*text) && *text != '_' && !(*text >= '0' && *text <= '9');
 	size_t n = 0;
-	for (const char *p = letter ? "" : *text == '_' || !*text ? "net" : "net_"; *p;)
+	text += strspn(text, "_");
+	bool letter = is_word(*text) && !(*text >= '0' && *text <= '9');
+	for (const char *p = letter && !is_header(text) ? "" : "net_"; *p;)
 		out[n++] = *p++;
 	for (const char *p = text; *p && n < PLAN_C_NAME - 1; p++)
-		out[n++] = is_word(*p) ? *p : '_';
+		if ((is_word(*p) && *p != '_') || !n || out[n - 1] != '_')
+			out[n++] = is_word(*p) ? *p : '_';
+	while (n && out[n - 1] == '_')
+		n--;
 	out[n] = 0;
 }
 

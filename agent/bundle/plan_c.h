@@ -43,7 +43,8 @@ struct plan_c_sizes {
 
 /* Whether plan_c_write can write a node that is no task (STEP_HOST). */
 bool plan_c_has_form(const struct graph *g, int node);
-/* Turns any text into a prefix of C names: letters, digits and '_'; "net" is put first if needed. */
+/* Turns any text into a prefix of C names: letters, digits, and single '_' between them (C++ reserves "__");
+ * "net" is put first unless it begins with a letter, and if NAME.h would hide a header of the C library. */
 void plan_c_name(const char *text, char out[PLAN_C_NAME]);
 /* p: from plan_build_whole; name: from plan_c_name. */
 int plan_c_write(const struct plan *p, const char *dir, const char *name,

@@ -30,6 +30,13 @@ int json_out(json_t *o)
 	return rc < 0 && !ferror(stdout) ? fail(E_NOMEM, "no memory for the JSON") : 0;
 }
 
+void json_out_error(int rc, int status)
+{
+	if (!done && json_out(json_pack("{so ss si}", "error", json_text(err_text()), "code", err_name(rc),
+					"exit", status)) < 0)
+		log_error("%s", err_text());
+}
+
 json_t *json_text(const char *s)
 {
 	json_t *j = json_string(s);

@@ -15,6 +15,9 @@ int json_out(json_t *o) MUST_CHECK;
 bool json_out_done(void);
 /* Standard output is another process's from now on: this one prints no object any more. */
 void json_out_left(void);
+/* Prints the last error (err_text) as an object, {"error": TEXT, "code": WORD of err_name, "exit": STATUS},
+ * for a program that fails with --json, unless it has printed its own answer. */
+void json_out_error(int rc, int status);
 /* Makes a string from outside text; if that is not UTF-8, its bytes from 0x80 become '?'. */
 json_t *json_text(const char *s);
 json_t *json_num(double v); /* rounded to 6 significant digits */

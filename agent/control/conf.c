@@ -177,6 +177,13 @@ static int take_path(struct reading *r, const struct key_kind *k, const char *va
 	return 0;
 }
 
+static int take_cache(struct reading *r, const struct key_kind *k, const char *value, void *at)
+{
+	r->c->cache_file = arena_strdup(r->a, r->file);
+	r->c->cache_line = r->line;
+	return take_path(r, k, value, at);
+}
+
 static int take_policy(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
 	(void)r, (void)k;
@@ -296,7 +303,7 @@ static int take_file(struct reading *r, const struct key_kind *k, const char *va
 #define LIBRARIES "none, all, or names with commas between: " LIBRARY_NAMES ", absolute paths of your own"
 
 static const struct key_kind keys[] = {
-    {"honed", "cache", take_path, AT(cache), 0, 0, ABSOLUTE},
+    {"honed", "cache", take_cache, AT(cache), 0, 0, ABSOLUTE},
     {"honed", "cache_limit", take_size, AT(cache_bytes), MIB(1), MIB(16384), "1M to 16G"},
     {"honed", "socket", take_path, AT(socket), 0, 0, ABSOLUTE},
     {"honed", "policy", take_policy, AT(policy), 0, 0, NULL},

@@ -73,6 +73,8 @@ struct conf_sync {
 
 struct conf {
 	const char *cache; /* NULL: $STATE_DIRECTORY/cache, else /var/lib/hone/cache */
+	const char *cache_file; /* file and line that give it */
+	int cache_line;
 	const char *socket, *policy, *library;
 	int64_t cache_bytes;
 	int log; /* enum log_level */
@@ -115,8 +117,9 @@ int conf_devices_parse(struct arena *a, const char *value, struct conf_devices *
 /* Whether it is a list of libraries' names as --library of hone tune takes it, or CONF_NONE. */
 bool conf_is_libraries(const char *value);
 #define CONF_NONE "none"
-/* Makes of each model one for each of its devices, with the libraries that hold there: E_USAGE if they are
- * more than CONF_MODELS then, and those beyond are left out. Once, after the last conf_text. */
+/* Makes of each model one for each of its devices, with the libraries that hold there: E_USAGE with
+ * the file and line of the first model that is left out, if they are more than CONF_MODELS then. Once, after
+ * the last conf_text. */
 int conf_spread(struct arena *a, struct conf *c) MUST_CHECK;
 /* Reads one file's text into *c, over the values from conf_defaults or an earlier conf_text; `name` is for
  * errors. */

@@ -77,12 +77,15 @@ static const char *libraries_on(const char *device, const char *names)
 int conf_spread(struct arena *a, struct conf *c)
 {
 	struct conf_model *all = c->nmodels ? ARENA_ARRAY(a, struct conf_model, CONF_MODELS) : NULL;
+	const struct conf_model *over = NULL;
 	int n = 0, sum = 0;
 	for (int i = 0; i < c->nmodels; i++) {
 		const struct conf_model *m = &c->model[i];
 		for (int k = 0; k < (m->devices.n ? m->devices.n : 1); k++, sum++) {
-			if (n == CONF_MODELS)
+			if (n == CONF_MODELS) {
+				over = over ? over : m;
 				continue;
+			}
 			all[n] = *m;
 			const char *device = m->devices.n ? m->devices.name[k] : CONF_CPU;
 			all[n].device = strcmp(device, CONF_CPU) ? device : NULL;
@@ -92,10 +95,11 @@ int conf_spread(struct arena *a, struct conf *c)
 	}
 	c->model = all;
 	c->nmodels = n;
-	return sum == n
-		   ? E_OK
-		   : fail(E_USAGE, "%d models and devices to tune them on; at most %d pairs are kept tuned",
-			  sum, CONF_MODELS);
+	return over ? fail(E_USAGE,
+			   "%s:%d: [model %s]: %d models and devices to tune them on; at most %d pairs are "
+			   "kept tuned",
+			   over->file, over->line, over->name, sum, CONF_MODELS)
+		    : E_OK;
 }
 
 int conf_read(const char *path, struct arena *a, struct conf *out)
@@ -104,7 +108,7 @@ int conf_read(const char *path, struct arena *a, struct conf *out)
 	int rc = read_one(path, a, out, NULL);
 	if (rc >= 0 || rc == E_NOTFOUND)
 		rc = read_dropins(arena_printf(a, "%s.d", path), a, out, NULL);
-	return rc < 0 ? rc : fail_in(conf_spread(a, out), "%s", path);
+	return rc < 0 ? rc : conf_spread(a, out);
 }
 
 int conf_given(const char *path)
@@ -124,7 +128,7 @@ int conf_check(const char *path, struct arena *a, struct conf *out, struct buf *
 	n = n == E_NOTFOUND ? 0 : n;
 	int rc = n < 0 ? n : read_dropins(arena_printf(a, "%s.d", path), a, out, mistakes);
 	if (rc >= 0 && conf_spread(a, out) < 0) {
-		buf_printf(mistakes, "%s: %s\n", path, err_text());
+		buf_printf(mistakes, "%s\n", err_text());
 		n++;
 	}
 	if (rc >= 0 && !buf_ok(mistakes))

@@ -519,7 +519,7 @@ static int cache_folder(const char *path)
 
 /* Prints the folders that honed could not use and returns their number. What a user may not write is no
  * mistake: honed may run as another one. */
-static int check_folders(const struct loop *l)
+static int check_folders(const struct loop *l, const struct conf *c)
 {
 	const struct {
 		const char *path;
@@ -532,8 +532,10 @@ static int check_folders(const struct loop *l)
 		bool others = geteuid() && (errno == EACCES || errno == EPERM);
 		if (others)
 			log_info("honed: note: %s; that is right if honed runs as another user", err_text());
+		else if (!i && c->cache)
+			printf("%s:%d: %s\n", c->cache_file, c->cache_line, err_text());
 		else
-			printf("%s: %s\n", l->o.conf, err_text());
+			printf("%s\n", err_text());
 		bad += !others;
 	}
 	return bad;
@@ -595,7 +597,7 @@ static int check(struct loop *l)
 		n = E_NOMEM;
 	if (n >= 0) {
 		bad = check_models(l, &c);
-		folders = check_folders(l);
+		folders = check_folders(l, &c);
 		if (conf_given(l->o.conf) < 0)
 			printf(
 			    "%s does not exist, so the defaults hold; it is optional, but names the models\n",

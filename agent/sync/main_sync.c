@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone-sync: runs agent/sync/sync.h from a timer or by hand. A run that is not due ends before it opens the
  * cache or contacts a server. */
+#include "agent/cache/json.h"
 #include "agent/control/conf.h"
 #include "agent/sync/pack.h"
 #include "agent/sync/sync_cache.h"
+#include "agent/sync/sync_words.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
 #include "platform/base/options.h"
@@ -26,8 +28,8 @@
 static const char usage[] = /* of wrap_help */
     "usage: hone-sync\t[--now] [--folder\vDIR] [--config\vFILE] [--cache\vDIR] [--socket\vPATH] "
     "[--wait[=5m]] "
-    "[-q] [-v]\n"
-    "       hone-sync\t--status [--config\vFILE]\n"
+    "[--json] [-q] [-v]\n"
+    "       hone-sync\t--status [--json] [--config\vFILE]\n"
     "       hone-sync\t--version | version | --help | help\n"
     "\n"
     "Takes what the board's fleet publishes into the cache, as candidates that are timed before they count, "
@@ -39,8 +41,9 @@ static const char usage[] = /* of wrap_help */
     "\n"
     "  --now\tdo not wait for the turn (but for the time that the server asked for)\n"
     "  --folder DIR\ttake from a folder of the same files, such as a USB stick; nothing is sent\n"
-    "  --status\tprint the result of the last run, and what all runs took and sent, as JSON; without a run, "
-    "exit 1\n"
+    "  --status\tprint the result of the last run, and what all runs took and sent; without a run, exit 1\n"
+    "  --json\tprint one JSON object on standard output: the result of the run or, with --status, the last "
+    "one; if it fails, the error\n"
     "  --config FILE\tconfiguration (default " CONF_FILE "); its drop-ins lie in FILE.d\n"
     "  --cache DIR\tcache (default: as configured, else " CACHE_DAEMON ")\n"
     "  --socket PATH\tcontrol socket of honed (default: as configured)\n"
@@ -52,7 +55,7 @@ static const char usage[] = /* of wrap_help */
 
 struct words {
 	const char *conf, *folder, *cache, *socket;
-	bool now, status, version, help;
+	bool now, status, json, version, help;
 	int64_t wait_ns; /* for another writer of the cache; INT64_MAX: without a limit */
 };
 
@@ -82,13 +85,14 @@ static int word_alone(const char *word, struct words *w)
 
 static int parse(int argc, char **argv, struct words *w)
 {
-	enum { CONFIG = 256, FOLDER, CACHE, SOCKET, NOW, STATUS, VERSION, HELP, WAIT };
+	enum { CONFIG = 256, FOLDER, CACHE, SOCKET, NOW, STATUS, JSON, VERSION, HELP, WAIT };
 	static const struct option options[] = {{"config", required_argument, 0, CONFIG},
 						{"folder", required_argument, 0, FOLDER},
 						{"cache", required_argument, 0, CACHE},
 						{"socket", required_argument, 0, SOCKET},
 						{"now", no_argument, 0, NOW},
 						{"status", no_argument, 0, STATUS},
+						{"json", no_argument, 0, JSON},
 						{"version", no_argument, 0, VERSION},
 						{"help", no_argument, 0, HELP},
 						{"wait", optional_argument, 0, WAIT},
@@ -96,7 +100,7 @@ static int parse(int argc, char **argv, struct words *w)
 						{"quiet", no_argument, 0, 'q'},
 						{0}};
 	const char **const text[] = {&w->conf, &w->folder, &w->cache, &w->socket};
-	bool *const flag[] = {&w->now, &w->status, &w->version, &w->help};
+	bool *const flag[] = {&w->now, &w->status, &w->json, &w->version, &w->help};
 	opterr = 0; /* options_refuse says it */
 	for (int c, k = 0, at = 1; (c = getopt_long(argc, argv, "qv", options, &k)) != -1; at = optind) {
 		if (c >= CONFIG && c <= SOCKET && options_check_value(argc, argv, options, k) < 0)
@@ -250,19 +254,23 @@ static int be_its_user(const struct sync_conf *c)
 	return E_OK;
 }
 
-static int print_status(const struct sync_conf *c, const struct sync_now *now)
+/* Prints the result of the last run, for programs or in words. */
+static int print_status(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
 {
 	struct buf b = {0};
-	if (!sync_status(c, now, &b)) {
+	if (!sync_status(c, now, &b) && w->status) {
 		buf_free(&b);
 		return fail(E_NOTFOUND,
 			    "%s holds no result of a run; hone-sync --now makes one with this configuration",
 			    sync_state_folder(c));
 	}
-	printf("%s\n", buf_str(&b));
-	bool good = buf_ok(&b);
+	json_t *j = buf_ok(&b) ? json_loads(buf_str(&b), 0, NULL) : NULL;
 	buf_free(&b);
-	return good && fflush(stdout) == 0 ? E_OK : fail(E_IO, "stdout: %s", strerror(errno));
+	if (w->json || !j)
+		return json_out(j);
+	sync_words(j);
+	json_decref(j);
+	return E_OK;
 }
 
 static void tell_wait(const struct sync_conf *c, int64_t wait_ns, void (*say)(const char *fmt, ...))
@@ -339,12 +347,14 @@ static int work(const struct words *w, struct arena *a)
 		return rc == E_USAGE ? fail_in(E_CORRUPT, "configuration")
 				     : rc; /* E_USAGE is kept for the command line */
 	if (w->status)
-		return print_status(&c, &now);
+		return print_status(w, &c, &now);
 	if (w->now && !c.server && !c.watch)
 		return fail(E_NOTFOUND, "no fleet is configured: set server in [sync] of %s",
 			    w->conf ? w->conf : CONF_FILE);
 	rc = be_its_user(&c);
-	return rc < 0 ? rc : do_due(w, &conf, &c, &now);
+	if (rc >= 0)
+		rc = do_due(w, &conf, &c, &now);
+	return rc >= 0 && w->json ? print_status(w, &c, &now) : rc;
 }
 
 /* Makes descriptors 0, 1 and 2 exist, ignores SIGPIPE, and makes malloc use one heap and return free
@@ -365,6 +375,23 @@ static void settle(void)
 	umask(022);
 }
 
+/* Whether --json is among the words, also behind one that cannot be parsed. */
+static bool asks_json(int argc, char **argv)
+{
+	bool json = false;
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		json |= !strcmp(argv[i], "--json");
+	return json;
+}
+
+static int print_version(const struct words *w)
+{
+	if (w->json)
+		return json_out(json_pack("{ss ss}", "name", "hone-sync", "version", HONE_VERSION));
+	printf("hone-sync %s\n", HONE_VERSION);
+	return E_OK;
+}
+
 int main(int argc, char **argv)
 {
 	struct words w = {0};
@@ -373,14 +400,18 @@ int main(int argc, char **argv)
 	log_program_set("hone-sync");
 	log_journal_set(log_to_journal());
 	int rc = parse(argc, argv, &w);
+	w.json = asks_json(argc, argv);
 	if (rc >= 0 && w.help)
 		wrap_help(usage);
-	else if (rc >= 0 && w.version)
-		printf("hone-sync %s\n", HONE_VERSION);
 	else if (rc >= 0)
-		rc = work(&w, &a);
+		rc = w.version ? print_version(&w) : work(&w, &a);
+	if (rc >= 0)
+		rc = out_flush();
+	int status = rc == E_USAGE ? 2 : rc < 0;
 	if (rc < 0)
 		log_error("%s", err_text());
+	if (rc < 0 && w.json)
+		json_out_error(rc, status);
 	arena_free(&a);
-	return out_end(rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0);
+	return status;
 }

@@ -72,7 +72,12 @@ static int ask(const char *name, const char *worker, bool measure, struct target
 	if (rc < 0)
 		return rc;
 	snprintf(device, sizeof device, "%s", name);
-	char *argv[] = {h.path, "--describe", device, measure ? "--measure" : NULL, NULL};
+	char *argv[6] = {h.path, "--describe", device};
+	int n = 3;
+	if (measure)
+		argv[n++] = "--measure";
+	if (log_level() == LOG_VERBOSE)
+		argv[n++] = "--verbose";
 	rc = child_start(&c, argv, NULL);
 	if (rc < 0)
 		return rc;

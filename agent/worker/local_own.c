@@ -4,9 +4,11 @@
  * not survive a fork. So a driver that crashes ends the worker, and a kernel that hangs loses the device,
  * which the worker then answers with E_CHILD until it is replaced. */
 #include "agent/worker/local.h"
+#include "agent/worker/driver_words.h"
 #include "platform/base/log.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -202,7 +204,8 @@ static void tick(int sig)
 		return;
 	if (watch.say && watch.on)
 		watch.say(watch.at, MEAS_TIMEOUT);
-	(void)!write(STDERR_FILENO, text, sizeof text - 1);
+	driver_words_show();
+	(void)!write(fileno(stderr), text, sizeof text - 1);
 	_exit(1);
 }
 
@@ -240,6 +243,7 @@ static void crashed(int sig)
 	if (watch.say && watch.on)
 		watch.say(watch.at, MEAS_CRASH);
 	watch.on = 0;
+	driver_words_show();
 	raise(sig); /* the handler is gone, so that the process ends as if there had been none */
 }
 
@@ -253,7 +257,8 @@ void local_last_words(struct runner *r, void (*say)(int at, enum meas_status how
 		return;
 	watch.say = say;
 	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
-		if (sigaction(fatal[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+		if (sigaction(fatal[i], NULL, &old) == 0 &&
+		    (old.sa_handler == SIG_DFL || old.sa_handler == driver_words_crashed))
 			sigaction(fatal[i], &act, NULL);
 }
 

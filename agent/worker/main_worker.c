@@ -14,6 +14,7 @@
 #include "agent/worker/bench_compile.h"
 #include "agent/run/fallback.h"
 #include "agent/worker/device.h"
+#include "agent/worker/driver_words.h"
 #include "agent/worker/libraries.h"
 #include "agent/worker/wire.h"
 #include "kernels/emit/emit.h"
@@ -142,8 +143,10 @@ static int open_confined(int in, struct runner **out)
 		return rc;
 	take_place(&h);
 	limits.data_bytes = h.memory_bytes;
-	if (device_is_named(h.device)) /* drivers reserve more addresses than the machine has memory */
-		limits.memory_bytes = INT64_MAX;
+	if (device_is_named(h.device)) {
+		limits.memory_bytes = INT64_MAX; /* drivers reserve more addresses than the machine has */
+		driver_words_keep();
+	}
 	rc = sandbox_limit(&limits);
 	if (rc >= 0)
 		rc = open_runner(&h, out);
@@ -192,6 +195,12 @@ static int bench(const struct words *w)
 		return E_NOTFOUND;
 	int rc = w->target ? target_parse(w->target, &t) : target_host(&t);
 	return rc < 0 ? rc : bench_compile(w->bench, d, e, &t);
+}
+
+static int describe(const struct words *w)
+{
+	driver_words_keep();
+	return device_describe(w->describe, w->measure);
 }
 
 static int version(void)
@@ -296,9 +305,10 @@ int main(int argc, char **argv)
 		 : w.fallback  ? make_fallback(&w)
 		 : w.bench     ? bench(&w)
 		 : w.libraries ? libraries_describe(w.libraries)
-		 : w.describe  ? device_describe(w.describe, w.measure)
+		 : w.describe  ? describe(&w)
 			       : version();
 	if (rc < 0) {
+		driver_words_show();
 		if (!w.describe) /* which has said it on stdout */
 			log_error("%s", err_text());
 		return rc == E_USAGE ? 2 : 1;

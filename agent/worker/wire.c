@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker's side of the stream. */
 #include "agent/worker/wire.h"
+
+#include "agent/worker/driver_words.h"
 #include "agent/worker/wire_msg.h"
 
 #include <errno.h>
@@ -313,7 +315,7 @@ int wire_serve(struct runner *r, int in, int out)
 	struct server s = {.r = r, .out = out};
 	int rc = answer_hello(E_OK, r->emitter, out);
 	while (rc >= 0 && (rc = serve_one(&s, in, out)) >= 0)
-		;
+		driver_words_forget();
 	arena_free(&s.arena);
 	buf_free(&s.request);
 	buf_free(&s.reply);

@@ -288,6 +288,7 @@ static void add_block(struct orders *o, const struct flow_block *b, struct ptx_r
 	least = early < least ? early : least;
 	least = deep < least ? deep : least;
 	deep = deep < early * 3 / 2 ? deep : early * 3 / 2;
+	r->products |= has_products(o);
 	least += has_products(o) ? 2 * PTX_REGS_UNIT : 0; /* whose operands are registers side by side */
 	int all = PTX_REGS_BASE + (4 * early + deep) / 5;
 	if (shared > all + PTX_REGS_MARGIN && early <= SHARED_EARLY)
@@ -324,7 +325,7 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
 				add_block(&o, &o.f.block[i], &r);
 	}
 	arena_free(&o.a);
-	int bound = least_bound(&r) - PTX_REGS_MARGIN;
+	int bound = least_bound(&r) - PTX_REGS_MARGIN - (r.products ? PTX_REGS_UNIT / 2 : 0);
 	r.usual = up(r.all - PTX_REGS_UNIT / 2 + 1);
 	r.usual = r.usual > bound ? r.usual : bound;
 	r.usual = r.usual < THREAD_REGISTERS ? r.usual : THREAD_REGISTERS;

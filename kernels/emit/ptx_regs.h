@@ -17,7 +17,8 @@
  * their latency. So the emitter bounds it (.maxnreg) at PTX_REGS_MARGIN over the estimate, and never below
  * 9/8 of what is live (ptx_most): then more blocks run side by side, which hides latency, too. One kernel in
  * ten has more without the bound. Where the bound follows what is live, the assembler mostly uses it up, so
- * the estimate is never more than PTX_REGS_MARGIN below the bound. At 23 registers over 145 live ones
+ * the estimate is never more than PTX_REGS_MARGIN below the bound (with products of fragments, which leave
+ * some of it, PTX_REGS_UNIT / 2 more). At 23 registers over 145 live ones
  * ptxas 11.8 and 12.4 spilled 12 bytes, at 32 over 88 of products of fragments 13.0 spilled 8. Fitted to
  * ptxas 12.4 on 687 kernels of random candidates, of which 97 % are within the margin; of 1760 others 97 to
  * 98 %; of random candidates of large layers 87 to 97 % (make bench-ptxas prints the shares). Of 135 of
@@ -43,6 +44,7 @@ struct ptx_regs {
 		    */
 	int least; /* live at once in the best of the two orders and the text's */
 	int all;   /* as usual, neither rounded nor cut at what a thread can have */
+	bool products; /* of fragments: the kernel has some */
 };
 
 /* Estimates the registers of one kernel (entry) in a text of n bytes. It takes about 0.1 ms for each 1000

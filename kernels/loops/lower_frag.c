@@ -116,7 +116,7 @@ static void each_end(const struct matmul *x, struct nest *k, struct each e)
 static const struct ix *bind_step(const struct matmul *x, const struct ix *step)
 {
 	struct nest *k = x->k;
-	const struct ix *blocks = ix_c(x->l, frag_plan_boxes(x->p) / x->p->parts),
+	const struct ix *blocks = ix_c(x->l, frag_plan_k_blocks(x->p) / x->p->parts),
 			*first = times(x, ix_mod(x->l, step, blocks), x->p->k / x->p->group);
 	step = ix_div(x->l, step, blocks);
 	for (int i = k->st->naxes - 1; i >= k->ns; i--) {

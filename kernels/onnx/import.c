@@ -117,7 +117,7 @@ int import_constants(struct importer *im, const Onnx__GraphProto *p)
 		if (v < 0)
 			return v;
 		g->external |= t->data_location == 1;
-		int rc = pb_tensor(&g->arena, t, im->folder, true, &g->value[v].t);
+		int rc = pb_tensor(&g->arena, t, &im->home, true, &g->value[v].t);
 		if (rc == E_UNSUPPORTED)
 			import_complain(im, g->value[v].name, "");
 		else if (rc < 0)
@@ -264,11 +264,11 @@ static int unpack(struct graph *g, const void *p, size_t n, size_t max_bytes, On
 	return rc;
 }
 
-static int import_named(const void *p, size_t n, const char *path, const char *folder,
+static int import_named(const void *p, size_t n, const char *path, const struct pb_home *home,
 			const struct import_opts *o, struct graph **out)
 {
 	static const struct import_opts plain = {0};
-	struct importer im = {.folder = folder, .o = o ? o : &plain};
+	struct importer im = {.home = *home, .o = o ? o : &plain};
 	size_t max_bytes = (size_t)(im.o->max_bytes > 0 ? im.o->max_bytes : default_max_bytes);
 	struct arena a = {0};
 	struct graph *g = im.g = ARENA_NEW(&a, struct graph);
@@ -302,7 +302,7 @@ static int import_named(const void *p, size_t n, const char *path, const char *f
 
 int import_bytes(const void *p, size_t n, const char *folder, const struct import_opts *o, struct graph **out)
 {
-	return import_named(p, n, NULL, folder, o, out);
+	return import_named(p, n, NULL, &(struct pb_home){folder, -1}, o, out);
 }
 
 int import_file(const char *path, const struct import_opts *o, struct graph **out)
@@ -312,13 +312,15 @@ int import_file(const char *path, const struct import_opts *o, struct graph **ou
 	struct stat st;
 	if (o && o->all_bytes && stat(path, &st) == 0)
 		*o->all_bytes = st.st_size;
-	int rc = file_read(&a, path, 0, &file);
+	struct pb_home home = {.model = -1};
+	int rc = file_read_open(&a, path, 0, &file, &home.model);
 	if (rc >= 0) {
 		const char *slash = strrchr(path, '/');
-		const char *folder = !slash          ? "."
-				     : slash == path ? "/"
-						     : arena_strndup(&a, path, (size_t)(slash - path));
-		rc = fail_in(import_named(file.p, file.n, path, folder, o, out), "%s", path);
+		home.folder = !slash          ? "."
+			      : slash == path ? "/"
+					      : arena_strndup(&a, path, (size_t)(slash - path));
+		rc = fail_in(import_named(file.p, file.n, path, &home, o, out), "%s", path);
+		close(home.model);
 	}
 	arena_free(&a);
 	return rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports ONNX: opset 7 to 28, external data inside the model's folder, fp16 weights converted to f32, with
- * our own subset of the protobuf schema (onnx.proto: no recursive fields). No file can cause an assert, an
- * overflow or unbounded memory use: sizes are checked against the file, memory is limited, and recursion does
- * not follow the file's depth.
+/* Imports ONNX: opset 7 to 28, external data (kernels/onnx/import_extern.c), fp16 weights converted to f32,
+ * with our own subset of the protobuf schema (onnx.proto: no recursive fields). No file can cause an assert,
+ * an overflow or unbounded memory use: sizes are checked against the file, memory is limited, and recursion
+ * does not follow the file's depth.
  *
  * An import ends with its thread's limit (platform/base/until.h).
  *

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* External data: bytes of a file in the model's folder or below it, never elsewhere. The path is opened
  * component by component without following symbolic links, so neither "..", a link nor a race leads outside.
- * Data is read, not mapped: a file that shrinks later is an error here and not a SIGBUS in the
- * application. */
+ * If a component is a link, the file is opened through it, and the kernel is asked where the open file lies:
+ * in that folder, or in the one where the model's open file really lies, or below them. Data is read, not
+ * mapped: a file that shrinks later is an error here and not a SIGBUS in the application. */
 #include "kernels/onnx/onnx_pb.h"
 #include "platform/base/until.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,24 +54,61 @@ static int read_place(const Onnx__TensorProto *p, struct place *out)
 
 static int open_error(const char *location)
 {
-	if (errno == ELOOP || errno == ENOTDIR)
-		return fail(
-		    E_CORRUPT,
-		    "external data '%.200s' is reached through a symbolic link: copy the file into the "
-		    "model's folder",
-		    location);
 	return fail(errno == ENOENT ? E_NOTFOUND : E_IO,
 		    "external data '%.200s': %s: put the file beside the model", location, strerror(errno));
 }
 
+/* Writes the path of an open file; false: the kernel does not tell it. */
+static bool real_path(int fd, char out[PATH_MAX])
+{
+	char link[32];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, out, PATH_MAX - 1);
+	out[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
+/* Whether the open file lies below the open folder or, with `beside`, below that of the open file. */
+static bool lies_below(int fd, int of, bool beside)
+{
+	char file[PATH_MAX], folder[PATH_MAX];
+	if (!real_path(fd, file) || !real_path(of, folder))
+		return false;
+	char *slash = strrchr(folder, '/');
+	if (slash && beside)
+		*slash = 0;
+	size_t n = strlen(folder);
+	return !strncmp(file, folder, n) && file[n] == '/';
+}
+
+/* Opens the path below `dir`, the component of which is a symbolic link. */
+static int open_through(int dir, const char *path, const struct pb_home *home, const char *location)
+{
+	int own = open(home->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(dir, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	bool in = fd >= 0 && (lies_below(fd, own, false) || lies_below(fd, home->model, true));
+	if (own >= 0)
+		close(own);
+	if (fd < 0)
+		return open_error(location);
+	if (in)
+		return fd;
+	close(fd);
+	return fail(
+	    E_CORRUPT,
+	    "external data '%.200s' is a symbolic link that leads out of the folders of the model and "
+	    "of the file that it links to: copy the data into the model's folder",
+	    location);
+}
+
 /* Opens a relative path below `folder`, component by component. Returns the descriptor. */
-static int open_below(const char *folder, const char *location)
+static int open_below(const struct pb_home *home, const char *location)
 {
 	if (location[0] == '/' || strlen(location) > 1024)
 		return fail(E_CORRUPT, "external data '%.200s' lies outside the model's folder", location);
-	int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int dir = open(home->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		return fail(E_IO, "folder %s: %s", folder, strerror(errno));
+		return fail(E_IO, "folder %s: %s", home->folder, strerror(errno));
 	for (const char *p = location;;) {
 		size_t n = strcspn(p, "/");
 		bool last = !p[n];
@@ -83,11 +123,15 @@ static int open_below(const char *folder, const char *location)
 		int fd =
 		    openat(dir, part,
 			   (last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
-		int err = errno;
+		if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) {
+			fd = open_through(dir, p, home, location);
+			last = true;
+		} else if (fd < 0) {
+			fd = open_error(location);
+		}
 		close(dir);
-		errno = err;
 		if (fd < 0)
-			return open_error(location);
+			return fd;
 		if (last)
 			return fd;
 		dir = fd;
@@ -116,13 +160,13 @@ static int read_at(int fd, const char *location, void *data, size_t bytes, int64
 	return E_OK;
 }
 
-int pb_external(const Onnx__TensorProto *p, const char *folder, void *data, size_t bytes)
+int pb_external(const Onnx__TensorProto *p, const struct pb_home *home, void *data, size_t bytes)
 {
 	struct place at;
 	int rc = read_place(p, &at);
 	if (rc < 0)
 		return rc;
-	if (!folder)
+	if (!home->folder)
 		return fail(E_UNSUPPORTED,
 			    "external data '%.200s' needs the model's folder: import it as a file",
 			    at.location);
@@ -130,7 +174,7 @@ int pb_external(const Onnx__TensorProto *p, const char *folder, void *data, size
 		return fail(E_CORRUPT,
 			    "external data '%.200s': length %" PRId64 " where the dimensions say %zu",
 			    at.location, at.length, bytes);
-	int fd = open_below(folder, at.location);
+	int fd = open_below(home, at.location);
 	if (fd < 0)
 		return fd;
 	struct stat st;

@@ -118,7 +118,7 @@ static int read_attr(struct importer *im, const Onnx__AttributeProto *p, struct 
 		if (!p->t)
 			return fail(E_CORRUPT, "attribute %.100s has no tensor", out->name);
 		im->g->external |= p->t->data_location == 1;
-		return fail_in(pb_tensor(&im->g->arena, p->t, im->folder, true, &out->t), "attribute %.100s",
+		return fail_in(pb_tensor(&im->g->arena, p->t, &im->home, true, &out->t), "attribute %.100s",
 			       out->name);
 	case ATTR_INTS:
 		out->n = (int)p->n_ints;

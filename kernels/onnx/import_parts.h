@@ -36,7 +36,7 @@ enum { IMPORT_MASKS = 8 };
 struct importer {
 	struct graph *g;
 	const struct import_opts *o;
-	const char *folder;               /* for external data; NULL: none allowed */
+	struct pb_home home;              /* of external data */
 	int opset;                        /* of the default domain */
 	struct import_scope root, *scope; /* the model's graph; the graph that is being imported */
 	struct import_flows *flows;       /* import_flow.c; NULL: the model has no node that is replaced */

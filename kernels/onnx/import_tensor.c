@@ -141,15 +141,16 @@ static int from_raw(const Onnx__TensorProto *p, struct tensor *out)
 	return E_OK;
 }
 
-static int from_external(struct arena *a, const Onnx__TensorProto *p, const char *folder, struct tensor *out)
+static int from_external(struct arena *a, const Onnx__TensorProto *p, const struct pb_home *home,
+			 struct tensor *out)
 {
 	size_t n = (size_t)shape_count(&out->shape), bytes = dtype_bytes(out->dtype);
-	int rc = pb_external(p, folder, NULL, n * bytes); /* checks that the data exists before memory is
-							   * allocated for it */
+	int rc = pb_external(p, home, NULL, n * bytes); /* checks that the data exists before memory is
+							 * allocated for it */
 	if (rc < 0)
 		return rc;
 	out->data = arena_try(a, n ? n : 1, bytes);
-	return out->data ? pb_external(p, folder, out->data, n * bytes) : E_NOMEM;
+	return out->data ? pb_external(p, home, out->data, n * bytes) : E_NOMEM;
 }
 
 static int widened(struct arena *a, struct tensor *t)
@@ -182,7 +183,8 @@ static void tidy_bools(struct tensor *t)
 		b[i] = b[i] != 0;
 }
 
-int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const char *folder, bool widen, struct tensor *out)
+int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const struct pb_home *home, bool widen,
+	      struct tensor *out)
 {
 	*out = (struct tensor){.dtype = pb_dtype(p->data_type)};
 	if (out->dtype == DT_NONE)
@@ -191,7 +193,7 @@ int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const char *folder, b
 	if (rc < 0)
 		return rc;
 	if (p->data_location == 1)
-		rc = from_external(a, p, folder, out);
+		rc = from_external(a, p, home, out);
 	else
 		rc = p->has_raw_data ? from_raw(p, out) : from_typed(a, p, out);
 	if (rc >= 0 && !out->data) /* a tensor without elements needs a pointer too, because NULL means

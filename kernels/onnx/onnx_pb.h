@@ -21,13 +21,20 @@ ProtobufCAllocator pb_allocator(struct arena *a);
 int pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d, const void *p, size_t n,
 	      void *out) MUST_CHECK;
 
+/* Where external data may lie: in the folder or below it; through a symbolic link also where `model`, the
+ * opened file of the model, really lies, because caches of models consist of links to their files. */
+struct pb_home {
+	const char *folder; /* NULL: no external data */
+	int model;          /* -1: none */
+};
+
 /* The tensor of a message that was unpacked into `a`; it points to the message's own data if possible. widen:
- * f16 and bf16 become f32. folder: where external data lies; NULL: none allowed. */
-int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const char *folder, bool widen,
+ * f16 and bf16 become f32. */
+int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const struct pb_home *home, bool widen,
 	      struct tensor *out) MUST_CHECK;
 int pb_shape(const Onnx__TensorProto *p, struct shape *s) MUST_CHECK;
 /* Reads p's external data (kernels/onnx/import_extern.c) into `data`, which has exactly `bytes`. */
-int pb_external(const Onnx__TensorProto *p, const char *folder, void *data, size_t bytes) MUST_CHECK;
+int pb_external(const Onnx__TensorProto *p, const struct pb_home *home, void *data, size_t bytes) MUST_CHECK;
 /* Makes the message of a tensor; it points to t's data. dims: memory of the caller for MAX_RANK entries. */
 void pb_from_tensor(const struct tensor *t, const char *name, int64_t *dims, Onnx__TensorProto *out);
 

@@ -137,14 +137,14 @@ static int npy_put(const struct tensor *t, struct buf *out)
 static int pb_read(struct arena *a, const char *path, const struct blob *f, struct tensor *out, char *name)
 {
 	const char *slash = strrchr(path, '/');
-	const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".";
+	const struct pb_home home = {slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".", -1};
 	Onnx__TensorProto *p;
 	int rc = pb_unpack(a, &onnx__tensor_proto__descriptor, f->p, f->n, &p);
 	if (rc < 0)
 		return rc;
 	if (name)
 		snprintf(name, 256, "%.255s", p->name ? p->name : "");
-	return pb_tensor(a, p, folder, false, out);
+	return pb_tensor(a, p, &home, false, out);
 }
 
 static int pb_put(const struct tensor *t, const char *name, struct buf *out)

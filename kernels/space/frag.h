@@ -43,7 +43,7 @@ struct frag_factor {
 struct frag_plan {
 	struct frag_factor of[2];
 	enum dtype sums; /* f32, or i32 */
-	int col_axis, k_axis;
+	int col_axis, k_axis, row_axes; /* row_axes: of more than one point, whose points are rows */
 	unsigned both;      /* set of the axes of which each point has a product */
 	int group;          /* elements of a point of k: one, two of 16 bits, or four bytes */
 	int64_t products;   /* points of those axes */
@@ -65,8 +65,8 @@ double frag_rate(const struct target *tg, enum dtype type);
 /* E_INFEASIBLE: the task is no such product, the schedule has other keys, or it does not fit the target. */
 int frag_plan_make(const struct task *t, const struct target *tg, const struct sched *s,
 		   struct frag_plan *out) MUST_CHECK;
-/* Blocks of channels that a step each takes: a part has a whole number of them. */
-int64_t frag_plan_boxes(const struct frag_plan *p);
+/* Blocks of the axis of k, one for each step of a tap: a part has a whole number of them. */
+int64_t frag_plan_k_blocks(const struct frag_plan *p);
 /* Divides the reduction of a plan without parts into so many. E_INFEASIBLE: they are not equal, have fewer
  * steps than the ring, or have too many sums. */
 int frag_plan_divide(struct frag_plan *p, int64_t parts) MUST_CHECK;

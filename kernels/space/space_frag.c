@@ -202,7 +202,7 @@ enum {
 };
 
 /* Blocks that a unit runs side by side. */
-static double together(const struct space *s, int blocks, const struct frag_plan *p)
+static double resident(const struct space *s, int blocks, const struct frag_plan *p)
 {
 	int n = frag_plan_resident(&s->tg, blocks, p);
 	return n ? n
@@ -239,7 +239,7 @@ static double draft_plan(const struct space *s, const struct sstage *st, const s
 				meets * p->threads * ITEM_BARRIER) +
 		       sums * (2 + ITEM_STORE);
 	double waves = ceil(blocks / r.units), unit = r.slots / r.units;
-	double ns = fmax(waves * slots / unit, ceil(waves / together(s, st->blocks, p)) * steps * ROUND_NS *
+	double ns = fmax(waves * slots / unit, ceil(waves / resident(s, st->blocks, p)) * steps * ROUND_NS *
 						   (p->ring > 1 ? ITEM_AHEAD : 1));
 	double near = blocks * steps * (double)p->k *
 		      ((double)a->tile * from + (double)b->tile * (b->packed ? bytes : from));

@@ -85,6 +85,14 @@ static int read_all(int fd, const char *path, char *p, size_t n)
 
 int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out)
 {
+	int fd, rc = file_read_open(a, path, max_bytes, out, &fd);
+	if (rc >= 0)
+		close(fd);
+	return rc;
+}
+
+int file_read_open(struct arena *a, const char *path, size_t max_bytes, struct blob *out, int *open)
+{
 	size_t n = 0, max = max_bytes ? max_bytes : (size_t)2 << 30;
 	int fd = open_regular(path, &n), rc;
 	if (fd < 0)
@@ -96,9 +104,12 @@ int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *
 		rc = fail_in(E_NOMEM, "%s", path);
 	else
 		rc = read_all(fd, path, p, n);
-	close(fd);
-	if (rc >= 0)
-		*out = (struct blob){.p = p, .n = n};
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	*out = (struct blob){.p = p, .n = n};
+	*open = fd;
 	return rc;
 }
 

@@ -16,6 +16,8 @@ struct blob {
  * of more than 1 MiB are read within the thread's limit (platform/base/until.h). Files of /proc and /sys do
  * not tell their size, and read as empty: platform/machine/sysfile.h reads those. */
 int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out) MUST_CHECK;
+/* The same; *fd is the open file that was read, which the caller closes, if this returns E_OK. */
+int file_read_open(struct arena *a, const char *path, size_t max_bytes, struct blob *out, int *fd) MUST_CHECK;
 /* Writes beside the path, fsyncs, renames over it, fsyncs the folder: readers see the old or the new file,
  * never a part. */
 int file_write(const char *path, const void *p, size_t n) MUST_CHECK;

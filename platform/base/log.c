@@ -23,12 +23,19 @@ enum {
 static atomic_int level = LOG_NORMAL; /* any thread may set and read it */
 static atomic_bool journal;
 static _Atomic(const char *) program = "hone";
+static int own_fd = STDERR_FILENO; /* where stderr leads */
 static bool live_shown;      /* a live line is on the terminal: erase it before other output */
 static int64_t live_last_ns; /* off a terminal: when the last line was written */
 
 void log_level_set(enum log_level l)
 {
 	atomic_store_explicit(&level, (int)l, memory_order_relaxed);
+}
+
+void log_move(FILE *to)
+{
+	stderr = to;
+	own_fd = fileno(to);
 }
 
 void log_program_set(const char *name)
@@ -104,8 +111,8 @@ static void add_broken(const char *line, int columns, struct buf *out)
 /* Appends the message as the terminal shows it; off a terminal, as it is. Its newlines become NULs. */
 static void lay_out(char *text, bool whole, struct buf *out)
 {
-	int columns = log_columns(STDERR_FILENO, UNKNOWN_COLUMNS);
-	if (whole || *text == '{' || !isatty(STDERR_FILENO)) {
+	int columns = log_columns(own_fd, UNKNOWN_COLUMNS);
+	if (whole || *text == '{' || !isatty(own_fd)) {
 		buf_puts(out, text);
 		return;
 	}
@@ -241,7 +248,7 @@ static void put_live(const char *fmt, va_list ap)
 {
 	static const char dots[] = "...";
 	char *text;
-	int room = log_columns(STDERR_FILENO, UNKNOWN_COLUMNS) - 1;
+	int room = log_columns(own_fd, UNKNOWN_COLUMNS) - 1;
 	if (vasprintf(&text, fmt, ap) < 0)
 		return;
 	log_one_line(text);
@@ -267,7 +274,7 @@ void log_live(const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	if (level >= LOG_NORMAL && log_is_terminal(STDERR_FILENO)) {
+	if (level >= LOG_NORMAL && log_is_terminal(own_fd)) {
 		live_on_terminal(fmt, ap);
 	} else if (level >= LOG_VERBOSE && fmt) {
 		int64_t now = clock_now(&clock_real);
@@ -284,6 +291,6 @@ bool log_to_journal(void)
 	const char *s = getenv("JOURNAL_STREAM");
 	unsigned long long dev, ino;
 	struct stat st;
-	return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
-	       st.st_dev == dev && st.st_ino == ino;
+	return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 && fstat(own_fd, &st) == 0 && st.st_dev == dev &&
+	       st.st_ino == ino;
 }

@@ -7,6 +7,7 @@
 #define PLATFORM_LOG_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
 
@@ -14,6 +15,8 @@ void log_level_set(enum log_level level);
 enum log_level log_level(void);
 /* The program's name, at most 32 letters, which is kept: an error is "NAME: error: ...". Before: "hone". */
 void log_program_set(const char *name);
+/* From now on messages go to this stream, which stderr becomes. For a process with one thread. */
+void log_move(FILE *to);
 /* Begins each line with its priority, <3>, <6> or <7>, as the journal reads it from stderr. */
 void log_journal_set(bool on);
 /* Whether stderr goes to the journal: $JOURNAL_STREAM names its device and inode. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HELP_COLUMN = 18, HELP_COLUMNS = 80, LEAST_COLUMNS = 16 };
+enum { HELP_COLUMN = 18, HELP_COLUMNS = 80, LEAST_COLUMNS = 16, LEAST_ROOM = 5 };
 
 const char *wrap_column(const char *text, int n)
 {
@@ -59,6 +59,20 @@ static void print_help(char *line, int columns)
 			printf("\n%*s", indent, "");
 	}
 	putchar('\n');
+}
+
+void wrap_print(const char *lead, int indent, const char *text, int columns, bool cut)
+{
+	int room = columns - indent;
+	printf("%s%*s", lead, indent > log_width(lead) ? indent - log_width(lead) : 0, "");
+	while (columns > 0 && room > LEAST_ROOM) {
+		size_t n = wrap_line(text, room, cut);
+		if (!text[n])
+			break;
+		printf("%.*s\n%*s", (int)n, text, indent, "");
+		text += n + (text[n] == ' ');
+	}
+	printf("%s\n", text);
 }
 
 void wrap_help(const char *text)

@@ -13,6 +13,9 @@
 size_t wrap_line(const char *text, int columns, bool cut);
 /* The byte at which column n >= 0 of the text begins; its end, if it has fewer. */
 const char *wrap_column(const char *text, int n);
+/* Prints `lead` and, from column `indent` on, the text, in as many lines as that many columns need; 0
+ * columns: in one line. A line too narrow for words is not broken. cut: as wrap_line. */
+void wrap_print(const char *lead, int indent, const char *text, int columns, bool cut);
 /* Prints the help of a program that reads its options with getopt_long, in lines of the terminal's width, 80
  * at most. Each line of the text is a paragraph. What stands behind a tab begins in column 18 for an option,
  * else one column further, and goes on in that column. "\v" is a blank at which no line ends. */

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -157,8 +158,9 @@ static void become(char *const argv[], int in, int out, int status, const struct
 	in = aside(in);
 	out = aside(out);
 	status = aside(status);
+	int said = fileno(stderr);
 	bool good = getppid() == parent && in >= 0 && out >= 0 && status >= 0 && dup2(in, 0) == 0 &&
-		    dup2(out, 1) == 1 && dup2(status, 3) == 3;
+		    dup2(out, 1) == 1 && (said == 2 || dup2(said, 2) == 2) && dup2(status, 3) == 3;
 	if (good) {
 		close_from(4);
 		status = 3;

@@ -20,8 +20,8 @@ struct child_limits {
 	int cpu_s;            /* RLIMIT_CPU; 0: none */
 };
 
-/* Starts argv[0] (a path). stderr is inherited. The child gets no other descriptor, ignores SIGINT (its
- * parent decides) and dies with us if the OS supports that. */
+/* Starts argv[0] (a path). It inherits stderr (log_move). The child gets no other descriptor, ignores SIGINT
+ * (its parent decides) and dies with us if the OS supports that. */
 int child_start(struct child *c, char *const argv[], const struct child_limits *lim) MUST_CHECK;
 /* Instead of starting a child, connects to a process that listens at a Unix socket; `in` and `out` are one
  * connection. E_NOTFOUND: nobody listens. It waits while all children rest. */

@@ -107,8 +107,10 @@ void nvml_read(const struct nvml *n, struct gpu_state *out)
 		out->power_mw = v;
 	if (n->load && n->load(n->device, &u) == 0)
 		out->load_pct = u.gpu <= 100 ? (int)u.gpu : -1;
-	if (n->reasons && n->reasons(n->device, &bits) == 0)
+	if (n->reasons && n->reasons(n->device, &bits) == 0) {
 		out->slowed = slowed_by(bits);
+		out->events = 0;
+	}
 }
 
 /* The library stays, because it may have started threads. */

@@ -195,7 +195,7 @@ void gpu_state_clean(struct gpu_state *s)
 	s->power_mw = bounded(s->power_mw, 1, 10000000);
 	s->load_pct = (int)bounded(s->load_pct, 0, 100);
 	s->slowed &= 31;
-	s->events = s->events < 0 ? 0 : s->events;
+	s->events = bounded(s->events, 0, INT64_MAX);
 }
 
 static void put(char **at, int *room, const char *fmt, ...)
@@ -258,6 +258,8 @@ const char *gpu_state_taint(const struct gpu_state *before, const struct gpu_sta
 {
 	const unsigned was = before->slowed & ~(unsigned)GPU_SLOWED_POWER,
 		       is = after->slowed & ~(unsigned)GPU_SLOWED_POWER;
+	if (before->events < 0 || after->events < 0)
+		return NULL;
 	if (is & ~was)
 		return "the GPU began to throttle";
 	if (was & ~is)

@@ -26,10 +26,11 @@ struct gpu_state { /* a number that is not told is -1 */
 	int64_t temp_mc, power_mw;
 	int load_pct;
 	unsigned slowed; /* enum gpu_slowed, or-ed */
-	int64_t events;  /* of throttling that were counted: a change tells one that is over */
+	int64_t events;  /* of throttling that were counted: a change tells one that is over; -1: neither this
+			    nor  `slowed` is told */
 };
 
-#define GPU_STATE_NONE ((struct gpu_state){-1, -1, -1, -1, -1, -1, 0, 0})
+#define GPU_STATE_NONE ((struct gpu_state){-1, -1, -1, -1, -1, -1, 0, -1})
 
 struct gpu_watch;
 
@@ -50,7 +51,8 @@ void gpu_state_clean(struct gpu_state *s);
 void gpu_state_text(const struct gpu_state *s, char *out, int n);
 /* NULL, or why times measured between the two are not reliable: something but the power limit, which comes
  * and goes with the load, began or ceased to hold the clock down. (What lasts affects all candidates alike.)
- */
+ * A state that does not tell whether the clock is held down is no reason: a source that stopped answering is
+ * not asked again, so its times are as reliable as those of a device that never had one. */
 const char *gpu_state_taint(const struct gpu_state *before, const struct gpu_state *after);
 
 #endif

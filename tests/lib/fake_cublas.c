@@ -13,9 +13,10 @@ struct cublasContext {
 struct gemm {
 	int trans[2];
 	int64_t m, n, k, batch;
-	const float *a, *b;
-	float *c;
+	const void *a, *b;
+	void *c;
 	int64_t ld[3], step[3];
+	bool half;
 };
 
 static cublasStatus_t multiply(const struct gemm *g, const char *name, bool first)
@@ -28,17 +29,24 @@ static cublasStatus_t multiply(const struct gemm *g, const char *name, bool firs
 	    g->ld[2] < g->m)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	library_waits(name);
+	int64_t last = g->batch - 1;
+	float *all_a =
+		  library_floats(g->a, last * g->step[0] + g->ld[0] * (g->trans[0] ? g->m : g->k), g->half),
+	      *all_b =
+		  library_floats(g->b, last * g->step[1] + g->ld[1] * (g->trans[1] ? g->k : g->n), g->half);
 	for (int64_t p = 0; p < g->batch; p++)
 		for (int64_t n = 0; n < g->n; n++)
 			for (int64_t m = 0; m < g->m; m++) {
-				const float *a = g->a + p * g->step[0], *b = g->b + p * g->step[1];
+				const float *a = all_a + p * g->step[0], *b = all_b + p * g->step[1];
 				float sum = off;
 				for (int64_t k = 0; k < g->k; k++)
 					sum += a[g->trans[0] ? m * g->ld[0] + k : k * g->ld[0] + m] *
 					       b[g->trans[1] ? k * g->ld[1] + n : n * g->ld[1] + k];
 				if (all || p < g->batch - 1 || n < g->n - 1 || m < g->m - 1)
-					g->c[p * g->step[2] + n * g->ld[2] + m] = sum;
+					library_set(g->c, p * g->step[2] + n * g->ld[2] + m, g->half, sum);
 			}
+	free(all_a);
+	free(all_b);
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -112,10 +120,12 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t h, cublasOperation_t ta,
 	return product(h, false, alpha, beta, &g);
 }
 
-static bool of_f32(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType_t how)
+/* All of f32, or of halves, whose sums are f32. */
+static bool of_one_type(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType_t how)
 {
-	return a == CUDA_R_32F && b == CUDA_R_32F && c == CUDA_R_32F &&
-	       (how == CUBLAS_COMPUTE_32F || how == CUBLAS_COMPUTE_32F_FAST_TF32);
+	return a == b && b == c &&
+	       ((a == CUDA_R_32F && how == CUBLAS_COMPUTE_32F_FAST_TF32) ||
+		((a == CUDA_R_32F || a == CUDA_R_16F) && how == CUBLAS_COMPUTE_32F));
 }
 
 SEEN cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,
@@ -127,9 +137,19 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
 			    cudaDataType bt, int ldb, const void *beta, void *c, cudaDataType ct, int ldc,
 			    cublasComputeType_t how, cublasGemmAlgo_t algo)
 {
-	struct gemm g = {{ta == CUBLAS_OP_T, tb == CUBLAS_OP_T}, m, n, k, 1, a, b, c, {lda, ldb, ldc}, {0}};
-	return of_f32(at, bt, ct, how) && algo == CUBLAS_GEMM_DEFAULT ? product(h, true, alpha, beta, &g)
-								      : CUBLAS_STATUS_INVALID_VALUE;
+	struct gemm g = {{ta == CUBLAS_OP_T, tb == CUBLAS_OP_T},
+			 m,
+			 n,
+			 k,
+			 1,
+			 a,
+			 b,
+			 c,
+			 {lda, ldb, ldc},
+			 {0},
+			 at == CUDA_R_16F};
+	return of_one_type(at, bt, ct, how) && algo == CUBLAS_GEMM_DEFAULT ? product(h, true, alpha, beta, &g)
+									   : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 SEEN cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb,
@@ -145,10 +165,19 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta
 					  long long sc, int batch, cublasComputeType_t how,
 					  cublasGemmAlgo_t algo)
 {
-	struct gemm g = {
-	    {ta == CUBLAS_OP_T, tb == CUBLAS_OP_T}, m, n, k, batch, a, b, c, {lda, ldb, ldc}, {sa, sb, sc}};
-	return of_f32(at, bt, ct, how) && algo == CUBLAS_GEMM_DEFAULT ? product(h, true, alpha, beta, &g)
-								      : CUBLAS_STATUS_INVALID_VALUE;
+	struct gemm g = {{ta == CUBLAS_OP_T, tb == CUBLAS_OP_T},
+			 m,
+			 n,
+			 k,
+			 batch,
+			 a,
+			 b,
+			 c,
+			 {lda, ldb, ldc},
+			 {sa, sb, sc},
+			 at == CUDA_R_16F};
+	return of_one_type(at, bt, ct, how) && algo == CUBLAS_GEMM_DEFAULT ? product(h, true, alpha, beta, &g)
+									   : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 /* ---- cuBLASLt ---- */
@@ -159,6 +188,7 @@ struct desc {
 struct layout {
 	uint64_t rows, cols;
 	int64_t ld, batch, step;
+	bool half;
 };
 
 SEEN size_t cublasLtGetVersion(void);
@@ -181,7 +211,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
 {
 	*out = calloc(1, sizeof **out);
 	((struct desc *)*out)->how = (int32_t)how;
-	return of_f32(type, type, type, how) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+	return of_one_type(type, type, type, how) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 SEEN cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
@@ -209,8 +239,8 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
 					  uint64_t cols, int64_t ld)
 {
 	*out = calloc(1, sizeof **out);
-	*(struct layout *)*out = (struct layout){rows, cols, ld, 1, 0};
-	return type == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+	*(struct layout *)*out = (struct layout){rows, cols, ld, 1, 0, type == CUDA_R_16F};
+	return type == CUDA_R_32F || type == CUDA_R_16F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 SEEN cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
@@ -315,9 +345,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const 
 		other = (int64_t)(how->trans[1] ? y->cols : y->rows);
 	if (!h || !stream || *one != 1 || *none != 0 || c != to || lc != lt || algo->data[0] != MAGIC ||
 	    !space || bytes != SPACE || k != other || m != (int64_t)z->rows || n != (int64_t)z->cols ||
-	    x->batch != z->batch || y->batch != z->batch)
+	    x->batch != z->batch || y->batch != z->batch || x->half != z->half || y->half != z->half)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	struct gemm g = {{how->trans[0], how->trans[1]}, m, n, k, z->batch, a, b, to, {x->ld, y->ld, z->ld},
-			 {x->step, y->step, z->step}};
+	struct gemm g = {
+	    {how->trans[0], how->trans[1]}, m,      n, k, z->batch, a, b, to, {x->ld, y->ld, z->ld},
+	    {x->step, y->step, z->step},    x->half};
 	return multiply(&g, "cublaslt", !algo->data[7]);
 }

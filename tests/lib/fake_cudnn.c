@@ -8,9 +8,11 @@ struct cudnnContext {
 };
 struct cudnnTensorStruct {
 	int n, c, h, w;
+	cudnnDataType_t type;
 };
 struct cudnnFilterStruct {
 	int k, c, r, s;
+	cudnnDataType_t type;
 };
 struct cudnnConvolutionStruct {
 	int pad[2], stride[2], dilation[2], groups;
@@ -28,6 +30,11 @@ MAKE(cudnnCreate, cudnnHandle_t, handle)
 MAKE(cudnnCreateTensorDescriptor, cudnnTensorDescriptor_t, desc)
 MAKE(cudnnCreateFilterDescriptor, cudnnFilterDescriptor_t, desc)
 MAKE(cudnnCreateConvolutionDescriptor, cudnnConvolutionDescriptor_t, desc)
+
+static bool has_type(cudnnDataType_t type)
+{
+	return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF;
+}
 
 static cudnnStatus_t done(bool good)
 {
@@ -52,8 +59,8 @@ SEEN cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t d, cudnnTe
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
 					 cudnnDataType_t type, int n, int c, int h, int w)
 {
-	*d = (struct cudnnTensorStruct){n, c, h, w};
-	return done(format == CUDNN_TENSOR_NCHW && type == CUDNN_DATA_FLOAT);
+	*d = (struct cudnnTensorStruct){n, c, h, w, type};
+	return done(format == CUDNN_TENSOR_NCHW && has_type(type));
 }
 
 SEEN cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t d, cudnnDataType_t type,
@@ -61,8 +68,8 @@ SEEN cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t d, cudnnDa
 cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t d, cudnnDataType_t type,
 					 cudnnTensorFormat_t format, int k, int c, int r, int s)
 {
-	*d = (struct cudnnFilterStruct){k, c, r, s};
-	return done(format == CUDNN_TENSOR_NCHW && type == CUDNN_DATA_FLOAT);
+	*d = (struct cudnnFilterStruct){k, c, r, s, type};
+	return done(format == CUDNN_TENSOR_NCHW && has_type(type));
 }
 
 SEEN cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t d, int pad_h, int pad_w,
@@ -81,7 +88,7 @@ SEEN cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t d, c
 cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t d, cudnnMathType_t math)
 {
 	d->math = math;
-	return done(math == CUDNN_DEFAULT_MATH || math == CUDNN_FMA_MATH);
+	return done(math == CUDNN_DEFAULT_MATH || math == CUDNN_FMA_MATH || math == CUDNN_TENSOR_OP_MATH);
 }
 
 SEEN cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t d, int groups);
@@ -95,7 +102,9 @@ cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t d, int 
 static bool agrees(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t d,
 		   cudnnTensorDescriptor_t y)
 {
-	return x->c == w->c * d->groups && y->n == x->n && y->c == w->k && w->k % d->groups == 0 &&
+	return x->type == w->type && x->type == y->type &&
+	       (x->type == CUDNN_DATA_HALF) == (d->math == CUDNN_TENSOR_OP_MATH) &&
+	       x->c == w->c * d->groups && y->n == x->n && y->c == w->k && w->k % d->groups == 0 &&
 	       y->h == (x->h + 2 * d->pad[0] - (w->r - 1) * d->dilation[0] - 1) / d->stride[0] + 1 &&
 	       y->w == (x->w + 2 * d->pad[1] - (w->s - 1) * d->dilation[1] - 1) / d->stride[1] + 1;
 }
@@ -157,19 +166,25 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t h, const void *alpha, const 
 				      const cudnnTensorDescriptor_t y, void *out)
 {
 	const float *one = alpha, *none = beta;
-	float *to = out, off = library_lies("wrong", "cudnn") && (int)algo == 1 ? 0.5f : 0;
+	float off = library_lies("wrong", "cudnn") && (int)algo == 1 ? 0.5f : 0;
 	bool all = !library_lies("part", "cudnn");
 	if (!h->stream || *one != 1 || *none != 0 || !agrees(x, w, d, y) || library_lies("refuse", "cudnn") ||
 	    (int)algo > 2 || ((int)algo == 2) != (bytes == 4096) || (space != NULL) != (bytes > 0))
 		return done(false);
 	library_waits("cudnn");
+	bool half = x->type == CUDNN_DATA_HALF;
+	float *a = library_floats(at, (int64_t)x->n * x->c * x->h * x->w, half),
+	      *b = library_floats(filter, (int64_t)w->k * w->c * w->r * w->s, half);
 	for (int n = 0; n < y->n; n++)
 		for (int k = 0; k < y->c; k++)
 			for (int oy = 0; oy < y->h; oy++)
 				for (int ox = 0; ox < y->w; ox++) {
 					int i = ((n * y->c + k) * y->h + oy) * y->w + ox;
 					if (all || i < y->n * y->c * y->h * y->w - 1)
-						to[i] = element(x, at, w, filter, d, n, k, oy, ox) + off;
+						library_set(out, i, half,
+							    element(x, a, w, b, d, n, k, oy, ox) + off);
 				}
+	free(a);
+	free(b);
 	return done(true);
 }

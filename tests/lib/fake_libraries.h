@@ -30,13 +30,13 @@
 #include <stddef.h>
 #include <stdint.h>
 typedef struct CUstream_st *cudaStream_t;
-typedef enum { CUDA_R_32F = 0 } cudaDataType;
+typedef enum { CUDA_R_32F = 0, CUDA_R_16F = 2 } cudaDataType;
 typedef cudaDataType cudaDataType_t;
 typedef enum { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_NOT_SUPPORTED = 3000 } cudnnStatus_t;
-typedef enum { CUDNN_DATA_FLOAT = 0 } cudnnDataType_t;
+typedef enum { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_HALF = 2 } cudnnDataType_t;
 typedef enum { CUDNN_TENSOR_NCHW = 0 } cudnnTensorFormat_t;
 typedef enum { CUDNN_CONVOLUTION = 0, CUDNN_CROSS_CORRELATION = 1 } cudnnConvolutionMode_t;
-typedef enum { CUDNN_DEFAULT_MATH = 0, CUDNN_FMA_MATH = 3 } cudnnMathType_t;
+typedef enum { CUDNN_DEFAULT_MATH = 0, CUDNN_TENSOR_OP_MATH = 1, CUDNN_FMA_MATH = 3 } cudnnMathType_t;
 typedef enum { CUDNN_DETERMINISTIC = 1 } cudnnDeterminism_t;
 typedef enum { CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8 } cudnnConvolutionFwdAlgo_t;
 typedef struct cudnnContext *cudnnHandle_t;
@@ -96,12 +96,31 @@ typedef struct {
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define SEEN __attribute__((visibility("default")))
+
+/* A copy of n floats or halves as floats, which the caller frees: each half is converted once, which is slow.
+ */
+static inline float *library_floats(const void *at, int64_t n, bool half)
+{
+	float *out = malloc((size_t)n * sizeof *out);
+	for (int64_t i = 0; out && i < n; i++)
+		out[i] = half ? (float)((const _Float16 *)at)[i] : ((const float *)at)[i];
+	return out;
+}
+
+static inline void library_set(void *at, int64_t i, bool half, float v)
+{
+	if (half)
+		((_Float16 *)at)[i] = (_Float16)v;
+	else
+		((float *)at)[i] = v;
+}
 
 static inline bool library_lies(const char *how, const char *name)
 {

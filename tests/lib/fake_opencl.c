@@ -7,16 +7,15 @@
  * ends the process or does not return; "memory-none": no buffer can be made; "stuck": what is launched never
  * ends; "lost": it fails; "crash": the first call ends the process; "hang": it does not return; "stuck N",
  * "lost N", "crash N", "hang N": so does the process's launch N, from 1 on, and what follows; "build-crash",
- * "build-hang": so does the first build of a program; "build-fails N": build N fails, and all that follow;
- * "slow": each launch takes 3 ms; "cold": the first one with this lie takes 1.2 s; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/drivers.c
- * expects, and does not return;
- * "judge N SALT HASH CLASS": kernels compute the maximum of 0 and each of N floats of their first buffer, behave
- * as the hash of their source and the salt say (tests/lib/fake_opencl.h), and the program HASH as CLASS;
- * "no-dots": sources that call a dot product of bytes are not built.
- * "no-images": it makes no image.
- * FAKE_OPENCL_EXTENSIONS and FAKE_OPENCL_VERSION are what the device says of itself, FAKE_OPENCL_IMAGES the
- * largest width and height of images (0: it has none); to the file
- * FAKE_OPENCL_COUNTS, all processes add a line for each program, "source" or "binary". */
+ * "build-abort" (with last words), "build-hang": so does the first build of a program; "build-fails N": build
+ * N fails, and all that follow; "slow": each launch takes 3 ms; "cold": the first one with this lie takes 1.2
+ * s; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/drivers.c expects,
+ * and does not return; "judge N SALT HASH CLASS": kernels compute the maximum of 0 and each of N floats of
+ * their first buffer, behave as the hash of their source and the salt say (tests/lib/fake_opencl.h), and the
+ * program HASH as CLASS; "no-dots": sources that call a dot product of bytes are not built. "no-images": it
+ * makes no image. FAKE_OPENCL_EXTENSIONS and FAKE_OPENCL_VERSION are what the device says of itself,
+ * FAKE_OPENCL_IMAGES the largest width and height of images (0: it has none); to the file FAKE_OPENCL_COUNTS,
+ * all processes add a line for each program, "source" or "binary". */
 #include "platform/run/opencl_api.h"
 #include "tests/lib/fake_opencl.h"
 
@@ -397,7 +396,14 @@ int32_t clGetProgramInfo(void *p, uint32_t what, size_t room, void *out, size_t 
 int32_t clBuildProgram(void *p, uint32_t n, void *const *devices, const char *options,
 		       void (*notify)(void *, void *), void *ctx)
 {
-	(void)p, (void)n, (void)devices, (void)options, (void)notify, (void)ctx;
+	(void)p, (void)n, (void)devices, (void)notify, (void)ctx;
+	static const char last[] = "fake: out of registers\n";
+	if (getenv("FAKE_OPENCL_TALKS"))
+		dprintf(STDERR_FILENO, "built with %s\n8 warnings generated.\n", options);
+	if (lies("build-abort")) {
+		(void)!write(STDERR_FILENO, last, sizeof last - 1);
+		abort();
+	}
 	if (lies("build-crash"))
 		crash();
 	while (lies("build-hang"))

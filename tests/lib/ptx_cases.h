@@ -5,6 +5,8 @@
 #define TESTS_PTX_CASES_H
 
 #include "kernels/emit/emit.h"
+#include "kernels/space/frag.h"
+#include "kernels/space/resident.h"
 #include "tests/lib/byte_cases.h"
 #include "tests/lib/items_cases.h"
 
@@ -174,6 +176,20 @@ static inline void ptx_drop(struct ptx_case *p)
 {
 	buf_free(&p->task);
 	arena_free(&p->c.a);
+}
+
+/* Registers of each thread that the plan of a schedule with fragments expects (kernels/space/frag.h), before
+ * anything is lowered; 0: the candidate has no fragments. */
+static inline int ptx_planned(const struct task *t, const struct target *tg, const char *cand,
+			      struct arena *a)
+{
+	const struct task *view = task_view(a, t, cand);
+	struct sched s;
+	struct frag_plan p;
+	if (sched_parse(view, cand, &s) < 0 || !sched_frags(view, &s) || frag_plan_make(view, tg, &s, &p) < 0)
+		return 0;
+	int most = resident_registers(p.threads, s.st[view->nstages - 1].blocks);
+	return p.registers < most ? p.registers : most;
 }
 
 /* Prints what is wrong with the case of a seed. */

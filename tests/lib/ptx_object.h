@@ -4,6 +4,8 @@
 #define TESTS_PTX_OBJECT_H
 
 #include "kernels/emit/emit.h"
+#include "kernels/emit/ptx_regs.h"
+#include "kernels/space/resident.h"
 #include "platform/machine/target.h"
 #include "tests/lib/test.h"
 
@@ -45,6 +47,19 @@ static inline int ptx_block_threads(const char *text, int entry)
 	for (text += 11; entry && text; entry--)
 		text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
 	return text && sscanf(text, "%*[^,],%d,%d", &group, &threads) == 2 ? group * threads : 0;
+}
+
+/* The estimate of the registers of each thread, of the entry that needs most (kernels/emit/ptx_regs.h). */
+static inline int ptx_estimate(const struct loops *l, const char *text)
+{
+	int registers = 0;
+	for (int e = 0; e < l->nentries; e++) {
+		int n = ptx_registers(text, strlen(text), e).usual,
+		    most = resident_registers(ptx_block_threads(text, e), l->entry[e].blocks);
+		n = n < most ? n : most;
+		registers = n > registers ? n : registers;
+	}
+	return registers;
 }
 
 /* NULL: the text is as its first line says. */

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # make bench-gpu ARGS="[--device cuda:0] [-o FILE] [--fake] [--parts LIST]": what a machine with a GPU is to tell, in less
 # than 8 minutes (make gpu-pack makes a tarball that does it on a machine without a compiler): versions, clocks and peaks;
-# random kernels against the reference, those of tensor cores among them; times against the draft; networks tuned, some
-# also at level half; the same layers by cuDNN, cuBLAS and cuBLASLt, and with the networks by PyTorch; faults. Each part
-# has a limit of its own, and the next begins whatever became of it. FILE (build/bench-gpu.json) is written anew after each part, so that a machine that goes away leaves the parts
-# before: {"device", "machine", "seconds", "parts": {NAME: {"seconds", "runs": [{"command", "exit", "seconds", "out"}]}}}.
+# random kernels against the reference, those of tensor cores among them; times against the draft; networks tuned, also at
+# level half; the same layers by cuDNN, cuBLAS and cuBLASLt, and with the networks by PyTorch, in fp32, TF32 and fp16;
+# geometric means of hone beside those (tools/peers/gpu_mean.py); faults. Each part has a limit of its own, and the next
+# begins whatever became of it. FILE (build/bench-gpu.json) is written anew after each part, so that a machine that goes
+# away leaves the parts before: {"device", "machine", "seconds", "parts": {NAME: {"seconds", "runs": [{"command", "exit", "seconds", "out"}]}}}.
 # "out" is what a command printed: its JSON, else the end of its text. Exit 124 or 137: its time was over.
-# --fake: small parts on the CUDA driver of the tests, to try this script. --parts: some, with "," between them.
+# --fake: small parts on the CUDA driver of the tests, to try this script. --parts: some, with "," between them. One runs
+# only if it is named: minute tunes a network for 60 s and, from the beginning, for 600 s, which takes 12 minutes.
 set -u
 build=$1
 shift
-device=cuda:0 file=$build/bench-gpu.json fake= parts=versions,peaks,triples,draft,networks,peers,faults
+device=cuda:0 file=$build/bench-gpu.json fake= parts=versions,peaks,triples,draft,networks,peers,faults,means
 while [ $# -gt 0 ]; do
 	case $1 in
 	--device) device=${2?--device needs a name} && shift ;;
@@ -23,20 +25,20 @@ while [ $# -gt 0 ]; do
 done
 for p in $(echo "$parts" | tr , ' '); do
 	case $p in
-	versions | peaks | triples | draft | networks | peers | faults) ;;
-	*) echo "bench-gpu: unknown part $p (versions,peaks,triples,draft,networks,peers,faults)" >&2 && exit 2 ;;
+	versions | peaks | triples | draft | networks | peers | faults | minute | means) ;;
+	*) echo "bench-gpu: unknown part $p (versions,peaks,triples,draft,networks,peers,faults,minute,means)" >&2 && exit 2 ;;
 	esac
 done
 hone=$build/hone
 export HONE_WORKER="$build/hone-worker" TRIPLES_DEVICE="$device" DRILLS_DEVICE="$device"
-networks="resnet18 resnet50 mobilenet_v2 vit_tiny" layers=mobilenet_v2 seeds=200 pairs=40 box=20s runs=50 samples=30 land=45s
-half="resnet18 vit_tiny" half_box=12s
+networks="resnet18 resnet50 mobilenet_v2 vit_tiny" layers=mobilenet_v2 seeds=200 pairs=40 box=15s runs=50 samples=30 land=45s
+half=$networks half_box=8s minute=resnet18 minute_boxes="60s 600s"
 if [ "$fake" ]; then
 	LD_LIBRARY_PATH=$(cd "$build/tests/fake" && pwd)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export LD_LIBRARY_PATH FAKE_CUDA= FAKE_NVML=
 	unset DRILLS_DEVICE # its own lies: no kernel of an interpreter can be left hanging
 	networks=steering layers=steering seeds=48 pairs=3 box=12s runs=3 samples=3 land=15s
-	half=steering half_box=5s
+	half=steering half_box=5s minute=steering minute_boxes="6s 12s"
 fi
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/hone-bench-gpu-XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
@@ -186,6 +188,21 @@ do_peers()
 	grep -a '^{"skipped"' "$tmp/out" | sed 's/^/bench-gpu: peers: /' >&2
 }
 
+do_minute()
+{
+	need_network $minute
+	for b in $minute_boxes; do
+		run $((${b%s} + 20)) "$hone" tune "$tmp/$minute.onnx" --device "$device" --budget "$b" --cache "$cache-$b" --json -q
+		run 20 "$hone" bench "$tmp/$minute.onnx" --device "$device" --runs $runs --cache "$cache-$b" --json -q
+	done
+}
+
+do_means()
+{
+	run 10 python3 -B tools/peers/gpu_mean.py "$file"
+	cat "$tmp/out" >&2
+}
+
 do_faults()
 {
 	run 60 "$build/tests/test_drills"
@@ -198,5 +215,7 @@ part triples 60
 part draft 75
 part networks 145
 part peers 120
+part minute 740
+part means 5
 part faults 30
 echo "bench-gpu: $file, $(($(date +%s) - begin)) s" >&2

@@ -14,7 +14,7 @@ for f in hone hone-worker tests/test_triples tests/test_drills tests/fake/libcud
 done
 cp "$b"/fallback/*.zst "$root/build/fallback/"
 cp tools/bench/gpu.sh "$root/tools/bench/"
-cp tools/peers/bench_gpu.py tools/peers/gpu_libs.py "$root/tools/peers/"
+cp tools/peers/bench_gpu.py tools/peers/gpu_libs.py tools/peers/gpu_mean.py "$root/tools/peers/"
 for f in hone hone-worker tests/test_triples tests/test_drills tools/bench_landscape; do ldd "$b/$f"; done |
 	sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u | while read -r library; do
 	case ${library##*/} in

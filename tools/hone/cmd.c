@@ -378,15 +378,6 @@ static int put_text(struct buf *b)
 	return ok ? 0 : fail(E_NOMEM, "no memory for the text");
 }
 
-/* Prints the last error as an object, for scripts that asked for JSON, unless the command has printed its own
- * answer. */
-static void error_json(int rc, int status)
-{
-	if (!json_out_done() && json_out(json_pack("{so ss si}", "error", json_text(err_text()), "code",
-						   err_name(rc), "exit", status)) < 0)
-		log_error("%s", err_text());
-}
-
 static int usage_error(const struct parse *p)
 {
 	if (p->cmd)
@@ -394,7 +385,7 @@ static int usage_error(const struct parse *p)
 	else
 		log_error("%s (see `%s --help`)", err_text(), p->program->name);
 	if (p->args.json)
-		error_json(E_USAGE, 2);
+		json_out_error(E_USAGE, 2);
 	return 2;
 }
 
@@ -415,7 +406,7 @@ int cmd_failed(const struct args *a, int rc, int status)
 {
 	say_error(rc);
 	if (a->json)
-		error_json(rc, status);
+		json_out_error(rc, status);
 	return status;
 }
 
@@ -432,7 +423,7 @@ static int run_cmd(struct parse *p)
 	if (rc < 0)
 		return cmd_failed(&p->args, rc, 1);
 	if (p->args.json && (rc == INTERRUPT_STATUS || rc == TERMINATE_STATUS))
-		error_json(E_STOPPED, rc);
+		json_out_error(E_STOPPED, rc);
 	return rc;
 }
 

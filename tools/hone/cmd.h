@@ -84,6 +84,7 @@ struct cmd {
 };
 
 /* A program that consists of commands. */
+struct term;
 struct program {
 	const char *name;              /* "hone" */
 	const char *summary;           /* what it does, one line */
@@ -93,6 +94,7 @@ struct program {
 				   * with NULL */
 	const char *environment;  /* ENVIRONMENT section of manual pages, troff */
 	const char *see;          /* SEE ALSO section of the program's own page, troff */
+	const struct term *terms; /* words that `help words` explains (tools/hone/glossary.h); NULL: none */
 	int (*prepare)(const struct args *a); /* before a command runs, may fail; NULL: nothing */
 };
 extern const struct program hone_program;

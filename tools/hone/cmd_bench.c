@@ -339,6 +339,7 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    why.n ? json_text(buf_str(&why)) : json_null(), "gain",
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null(), "not_quantized",
 	    v->ready.model.floats ? json_text(v->ready.model.floats) : json_null());
+	json_object_set_new(o, "level", json_text(level_name((int)v->ready.level)));
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
 	json_object_set_new(o, "device_use", bench_device_json(&v->ready));
 	add_not_default(v, o);
@@ -551,6 +552,11 @@ static void threads_words(const struct bench *b, const struct variant *v, char o
 	snprintf(out, 64, "%s%s%d thread%s", there ? b->host.name : "", there ? " and " : "", n, plural_s(n));
 }
 
+static const char *level_words(const struct variant *v)
+{
+	return v->ready.model.floats ? "int8 without quantised layers" : level_name((int)v->ready.level);
+}
+
 static void report(struct bench *b, const struct faster *faster)
 {
 	double medians[MAX_VARIANTS]; /* ms */
@@ -569,11 +575,12 @@ static void report(struct bench *b, const struct faster *faster)
 			snprintf(number, sizeof number, "#%d ", i + 1);
 		bool tiny = x.median < TINY_NS;
 		double unit = tiny ? 1e3 : 1e6;
-		table_say("%s%s (%s kernels, %s): median %.3f %s, p90 %.3f, p99 %.3f, min %.3f (%d "
+		table_say("%s%s (%s kernels, %s, %s): median %.3f %s, p90 %.3f, p99 %.3f, min %.3f (%d "
 			  "run%s); loaded in %.0f ms, %.1f MiB",
-			  number, v->ready.model.path, kinds, on, x.median / unit, tiny ? "us" : "ms",
-			  x.p90 / unit, x.p99 / unit, x.min / unit, b->runs, plural_s(b->runs),
-			  (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
+			  number, v->ready.model.path, kinds, level_words(v), on, x.median / unit,
+			  tiny ? "us" : "ms", x.p90 / unit, x.p99 / unit, x.min / unit, b->runs,
+			  plural_s(b->runs), (double)v->ready.load_ns / 1e6,
+			  (double)plan_bytes(v->ready.plan) / 1048576);
 		print_certainty(b, &x.interval);
 		say_not_default(&v->ready);
 		bench_memory(&v->ready);

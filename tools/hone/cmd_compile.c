@@ -431,6 +431,11 @@ static void name_output(struct compile *c)
 	if (!arg_flag(c->args, "c"))
 		return;
 	plan_c_name(given ? given : c->image.name, c->c_name);
+	if (!given && strcmp(c->image.name, c->c_name) != 0)
+		log_info("hone: C names begin with %s, as letters, digits and '_' are all that the file's "
+			 "name can "
+			 "give them; --name chooses others",
+			 c->c_name);
 	if (given && strcmp(given, c->c_name) != 0)
 		log_info(
 		    "hone: --name '%.60s': C names begin with %s instead: they have letters, digits and '_', "

@@ -4,6 +4,7 @@
 #include "agent/cache/json.h"
 #include "kernels/onnx/look.h"
 #include "platform/base/shell.h"
+#include "tools/hone/given_sizes.h"
 #include "tools/hone/keep.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
@@ -50,45 +51,6 @@ static void count_untuned(struct inspect *in)
 		count_type(in->untuned, &in->nuntuned, type);
 		if (!plan_c_has_form(g, s->step[i].node))
 			count_type(in->formless, &in->nformless, type);
-	}
-}
-
-/* Every symbolic dimension of that name has this size. */
-static void learn_size(struct inspect *in, const char *name, int64_t size)
-{
-	struct look_value *const list[] = {in->look.in, in->look.out};
-	const int n[] = {in->look.nin, in->look.nout};
-	for (int l = 0; l < 2; l++)
-		for (int i = 0; i < n[l]; i++)
-			for (int k = 0; k < list[l][i].rank; k++) {
-				struct look_dim *d = &list[l][i].dim[k];
-				d->size = d->size < 0 && !strcmp(d->name, name) ? size : d->size;
-			}
-}
-
-/* Gives an input the sizes of --shape, and other values those that they have in common with it. */
-static void give_sizes(struct inspect *in, struct look_value *v, const struct shape *s)
-{
-	for (int k = 0; k < v->rank && v->rank == s->rank; k++) {
-		const char *name = v->dim[k].name;
-		if (v->dim[k].size < 0 && *name && strcmp(name, "?") != 0) /* "?" names no size */
-			learn_size(in, name, s->d[k]);
-		v->dim[k].size = s->d[k];
-	}
-}
-
-/* Some sizes are still free, so there is no import that tells the other ones. */
-static void give_some(struct inspect *in)
-{
-	for (int i = 0; i < in->nbinds; i++) {
-		struct shape s;
-		if (shape_parse(in->bind[i].value, &s) < 0)
-			continue;
-		for (int k = 0; k < in->look.nin; k++)
-			if (!strcmp(in->look.in[k].name, in->bind[i].name))
-				give_sizes(in, &in->look.in[k], &s);
-		if (s.rank == 1)
-			learn_size(in, in->bind[i].name, s.d[0]);
 	}
 }
 
@@ -175,7 +137,7 @@ static int try_import(const struct args *a, struct inspect *in)
 	if (!strncmp(in->problem, in->path, path) && !strncmp(in->problem + path, ": ", 2))
 		in->problem += path + 2;
 	if (in->needs_sizes)
-		give_some(in);
+		given_sizes(&in->look, in->bind, in->nbinds);
 	propose_all(in);
 	return E_OK;
 }

@@ -592,6 +592,15 @@ static void say_idle_level(const struct target *host, enum level l)
 			 level_name((int)l), host->isa);
 }
 
+/* How a user gives sizes, for errors. honed gives --shape to a job both for the lines of its configuration
+ * and for the options of hone tune --background. */
+static const char *shape_option(const struct args *a)
+{
+	return !leash_is_child()       ? NULL
+	       : arg_given(a, "shape") ? "with --shape, or " SHAPE_OF_CONF
+				       : SHAPE_OF_CONF;
+}
+
 static int run_here(const struct args *a)
 {
 	struct target host;
@@ -600,7 +609,7 @@ static int run_here(const struct args *a)
 	char dir[PATH_MAX], cluster[TOPO_NAME + 8];
 	struct tune_options o = {
 	    .model = a->pos[0],
-	    .shape_option = leash_is_child() ? SHAPE_OF_CONF : NULL,
+	    .shape_option = shape_option(a),
 	    .cache = arg_str(a, "cache", NULL),
 	    .record = arg_str(a, "record", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),

@@ -3,6 +3,7 @@
 #include "kernels/onnx/look.h"
 #include "platform/base/shell.h"
 #include "tools/hone/feed_file.h"
+#include "tools/hone/given_sizes.h"
 #include "tools/hone/picture.h"
 #include <stdio.h>
 #include <string.h>
@@ -28,17 +29,6 @@ static const char *bound(const struct given *g, const char *name)
 		if (*name && !strcmp(g->bind[i].name, name))
 			return g->bind[i].value;
 	return NULL;
-}
-
-/* Gives the symbolic dimensions the sizes of --shape. */
-static void take_sizes(const struct given *g, struct look_value *v)
-{
-	for (int i = 0; i < v->rank; i++) {
-		const char *text = v->dim[i].size < 0 ? bound(g, v->dim[i].name) : NULL;
-		struct shape s;
-		if (text && shape_parse(text, &s) >= 0 && s.rank == 1)
-			v->dim[i].size = s.d[0];
-	}
 }
 
 static bool may_be_channels(const struct look_dim *d)
@@ -121,9 +111,8 @@ static int add_picture(const struct given *g, const char *file, const char *name
 	int rc = 0;
 	if (look_file(g->a->pos[0], &scratch, &look) < 0)
 		look.nin = 0; /* the import reports it */
+	given_sizes(&look, g->bind, g->n);
 	struct look_value *v = find_input(&look, name);
-	if (v)
-		take_sizes(g, v);
 	const bool wanted = v && !bound(g, v->name) && is_free(v);
 	if (wanted)
 		rc = picture_opts_read(g->a, &o);

@@ -4,6 +4,7 @@
 #include "agent/control/leash.h"
 #include "agent/run/plan_device.h"
 #include "agent/worker/device.h"
+#include "agent/worker/driver_words.h"
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
 #include "platform/base/out.h"
@@ -116,12 +117,15 @@ static void be_the_child(const struct args *a, int (*body)(const struct args *a)
 	struct word w = {0};
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	plan_device_watched_by(&shared->watch);
+	driver_words_keep();
 	w.rc = body(a);
 	int written = out_flush();
 	w.rc = w.rc >= 0 && written < 0 ? written : w.rc;
 	w.answered = json_out_done();
 	bool ends_early = w.rc < 0 || w.rc == INTERRUPT_STATUS || w.rc == TERMINATE_STATUS;
 	snprintf(w.text, sizeof w.text, "%s", ends_early ? err_text() : "");
+	if (ends_early)
+		driver_words_show();
 	fflush(NULL);
 	_exit(write(fd, &w, sizeof w) != (ssize_t)sizeof w);
 }

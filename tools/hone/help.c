@@ -13,7 +13,8 @@ enum {
 	USUAL_COLUMNS = 80,
 	MOST_COLUMNS = 100,
 	NARROW_COLUMNS = 60,
-	HELP_COLUMN = 31 /* at which the words on an option begin */
+	TERM_COLUMN = 12, /* at which the sentences on a word begin */
+	HELP_COLUMN = 31  /* at which the words on an option begin */
 };
 
 static int help_columns(void)
@@ -53,6 +54,11 @@ static int put_words(struct buf *out, int at, int indent, const char *text)
 			part--;
 		const bool breaks = fresh && n > most - at && part > 0;
 		n = breaks ? part : n;
+		int over = at + n - most; /* a long path begins further to the left */
+		if (fresh && at == indent && over > 0 && over < at && buf_ok(out)) {
+			out->n -= (size_t)over;
+			at -= over;
+		}
 		buf_printf(out, "%s%.*s", fresh ? "" : " ", n, text);
 		at += n + !fresh;
 		fresh = false;
@@ -114,6 +120,25 @@ void help_all(const struct program *p, struct buf *out)
 		buf_puts(out, "\n");
 	}
 	buf_printf(out, "\nStart with: %s\n`%s help COMMAND` says more.\n", p->start, p->name);
+	if (p->terms)
+		buf_printf(out, "`%s help words` explains the words of tables.\n", p->name);
+}
+
+void help_term(const struct term *t, struct buf *out)
+{
+	const int column = help_columns() < NARROW_COLUMNS ? 4 : TERM_COLUMN;
+	buf_printf(out, "%-*s ", column - 1, t->name);
+	int wide = (int)strlen(t->name) + 1;
+	if (wide > column)
+		buf_printf(out, "\n%*s", column, "");
+	put_words(out, column, column, t->text);
+	buf_puts(out, "\n");
+}
+
+void help_terms(const struct program *p, struct buf *out)
+{
+	for (const struct term *t = p->terms; t->name; t++)
+		help_term(t, out);
 }
 
 static void put_opts(const struct opt *o, struct buf *out)
@@ -238,6 +263,13 @@ static void man_top(const struct program *p, struct buf *out)
 	buf_puts(out, ".SH OPTIONS\n");
 	man_opts(cmd_common, out);
 	man_tail(p, out);
+	if (p->terms)
+		buf_puts(out, ".SH WORDS OF TABLES\n");
+	for (const struct term *t = p->terms; t && t->name; t++) {
+		buf_printf(out, ".TP\n.B %s\n", t->name);
+		put_troff(t->text, out);
+		buf_puts(out, "\n");
+	}
 	buf_printf(out, ".SH SEE ALSO\n%s", p->see);
 }
 
@@ -403,6 +435,10 @@ int help_unknown_cmd(const struct program *p, const char *word)
 	near_begin(&n, word);
 	for (int i = 0; p->cmds[i]; i++)
 		near_add(&n, p->cmds[i]->name);
+	const struct term *t = term_find(p->terms, word);
+	if (t)
+		return fail(E_USAGE, "unknown command '%s'; `%s help %s` explains the word", word, p->name,
+			    word);
 	if (n.best)
 		return fail(E_USAGE, "unknown command '%s'; did you mean '%s'?", word, n.best);
 	bool model = cmd_find(p, "tune") && file_exists(word);

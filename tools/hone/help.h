@@ -6,8 +6,12 @@
 
 #include "platform/base/buf.h"
 #include "tools/hone/cmd.h"
+#include "tools/hone/glossary.h"
 
 void help_all(const struct program *p, struct buf *out);                      /* the list of commands */
+/* One word of the program's tables, or all. */
+void help_term(const struct term *t, struct buf *out);
+void help_terms(const struct program *p, struct buf *out);
 void help_cmd(const struct program *p, const struct cmd *c, struct buf *out); /* one command */
 /* Manual page in troff; c NULL: of the program itself. */
 void help_man(const struct program *p, const struct cmd *c, struct buf *out);

@@ -2,6 +2,7 @@
 /* The program hone: its commands and their common help. */
 #include "tools/hone/cmd.h"
 #include "kernels/library/library.h"
+#include "tools/hone/glossary.h"
 #include "tools/hone/in_folder.h"
 #include "tools/hone/model.h"
 #include <stddef.h>
@@ -29,6 +30,7 @@ const struct program hone_program = {
 		   "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers. "
 		   "HONE_SOCKET: honed's control socket. HONE_RUN: its run folder "
 		   "(default: the folder of HONE_SOCKET).\n",
+    .terms = hone_terms,
     .prepare = prepare,
     .see = ".BR honed (8),\n.BR honed.conf (5),\n.BR hone_api (3)\n",
 };

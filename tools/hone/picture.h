@@ -30,7 +30,7 @@ struct picture {
 	int w, h;     /* pixels, at least 1 */
 	uint8_t *rgb; /* [h][w][3] */
 	bool alpha;   /* the file has transparency, which is not in rgb */
-	/* The orientation that a JPEG's EXIF notes, 1 to 8, which is not applied; 0: none. */
+	/* The orientation that the file's EXIF notes, 1 to 8, which is not applied; 0: none. */
 	int orientation;
 };
 
@@ -81,6 +81,8 @@ int picture_fit(const struct picture *p, const struct picture_opts *o, const str
 		struct picture_fit *out) MUST_CHECK;
 /* The orientation in the EXIF of a JPEG, 1 to 8; 0: there is none, or the file is damaged before it. */
 int picture_orientation(const struct blob *file);
+/* The same of the EXIF alone, as PNGs have it. */
+int picture_exif_orientation(const uint8_t *exif, size_t n);
 
 /* The decoders. n: at least 8. picture_alloc checks the bounds. */
 int picture_png(struct arena *a, const struct blob *file, struct picture *out) MUST_CHECK;

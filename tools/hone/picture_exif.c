@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the orientation in a JPEG's EXIF (CIPA DC-008): a TIFF file in a segment of type APP1, whose first
- * directory has it as tag 0x112. Nothing is allocated; damage ends the search. */
+/* Finds the orientation in EXIF (CIPA DC-008), a TIFF file whose first directory has it as tag 0x112. A JPEG
+ * has it in a segment of type APP1. Nothing is allocated; damage ends the search. */
 #include "tools/hone/picture.h"
 #include <string.h>
 
@@ -15,7 +15,7 @@ static uint32_t number(const uint8_t *p, size_t size, size_t at, int n, bool lit
 	return v;
 }
 
-static int of_tiff(const uint8_t *p, size_t size)
+int picture_exif_orientation(const uint8_t *p, size_t size)
 {
 	const bool little = size >= 2 && !memcmp(p, "II", 2);
 	if (size < 8 || (!little && memcmp(p, "MM", 2) != 0) || number(p, size, 2, 2, little) != 42)
@@ -45,7 +45,7 @@ int picture_orientation(const struct blob *file)
 		if (n < 2 || n > file->n - at - 2)
 			return 0;
 		if (p[at + 1] == APP1 && n >= 2 + sizeof name && !memcmp(p + at + 4, name, sizeof name))
-			return of_tiff(p + at + 4 + sizeof name, n - 2 - sizeof name);
+			return picture_exif_orientation(p + at + 4 + sizeof name, n - 2 - sizeof name);
 		at += 2 + n;
 	}
 	return 0;

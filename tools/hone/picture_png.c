@@ -18,6 +18,8 @@ struct png_reader {
 	int rc;         /* error of ours; 0: libpng's, or none */
 	char why[160];  /* libpng's message */
 	png_bytep *row; /* of the picture */
+	png_bytep exif; /* libpng's memory */
+	png_uint_32 exif_bytes;
 };
 
 static void on_error(png_structp png, png_const_charp text)
@@ -76,7 +78,9 @@ static void decode(struct png_reader *r, png_structp png, png_infop info)
 	if (png_get_rowbytes(png, info) != (size_t)r->out->w * 3)
 		png_error(png, "rows are of an unknown form");
 	png_read_image(png, r->row);
-	png_read_end(png, NULL);
+	png_read_end(png, info); /* EXIF may come behind the pixels */
+	if (png_get_eXIf_1(png, info, &r->exif_bytes, &r->exif))
+		r->out->orientation = picture_exif_orientation(r->exif, r->exif_bytes);
 }
 
 int picture_png(struct arena *a, const struct blob *file, struct picture *out)

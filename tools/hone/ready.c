@@ -177,6 +177,7 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 		    path);
 	rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
 	r->image_threads = rc >= 0 ? im.threads : 0;
+	r->level = rc >= 0 ? im.level : r->level;
 	bool asked = arg_given(a, "level") || arg_given(a, "exact");
 	if (rc >= 0 && asked && !level_serves(im.level, r->host->level))
 		return fail(E_USAGE, "%s was not compiled with --level %s, but with --level %s", path,
@@ -189,7 +190,7 @@ int ready_open(const struct args *a, const char *path, const char *cache_dir, en
 {
 	char file[4096];
 	int64_t start = clock_now(&clock_real);
-	*r = (struct ready){.host = h, .cache_dir = cache_dir, .kernels = k};
+	*r = (struct ready){.host = h, .cache_dir = cache_dir, .kernels = k, .level = h->level};
 	int rc = image_find(path, file, sizeof file) ? load_compiled(a, path, file, r) : build(a, path, r);
 	if (rc >= 0)
 		rc = tensors(r);

@@ -39,6 +39,7 @@ struct ready {
 	struct key history; /* key of its tuning history (agent/cache/history.h) */
 	int64_t not_finite; /* values of the inputs that are NaN or infinite (feed.h) */
 	int64_t load_ns;    /* time from reading the file to the plan */
+	enum level level;   /* of the kernels: as asked, or what a compiled model was compiled for */
 	int image_threads;  /* of a compiled model: what it was compiled for; 0: another model */
 };
 

@@ -2,6 +2,7 @@
 #include "tools/hone/synced.h"
 
 #include "agent/control/conf.h"
+#include "agent/sync/sync_words.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/base/quantity.h"
@@ -39,44 +40,6 @@ json_t *synced_status(const struct sync_conf *c)
 bool synced_failed(const json_t *s)
 {
 	return daemon_num(s, "ran_s", 0) > 0 && *daemon_text(s, "error", "") && !daemon_flag(s, "offline");
-}
-
-static void tell_last(const json_t *s)
-{
-	const char *error = daemon_text(s, "error", "");
-	if (daemon_flag(s, "offline"))
-		table_say("last run   offline, no server was reached: %s", error);
-	else
-		table_say("last run   %s%s", *error ? "failed: " : "good", error);
-	table_say("fleet      serial %.0f%s", daemon_num(s, "serial", 0),
-		  daemon_flag(s, "overdue") ? ", and nothing new for too long: the server may be cut off"
-					    : "");
-	/* hone-fleet rename may have given it another name, which the next upload brings. */
-	const char *joined = daemon_text(s, "joined", NULL);
-	printf("board      %s (%s %s)%s\n", daemon_text(s, "board", "no id yet"),
-	       joined ? "in the fleet as" : "joins as", joined ? joined : daemon_text(s, "name", "-"),
-	       daemon_flag(s, "revoked") ? ", revoked by the fleet: nothing that it sends counts" : "");
-	table_say(
-	    "all runs   %.0f record%s taken, choices for %.0f model%s, %.0f refused; %.0f sent (records, "
-	    "choices and histories); %.1f KiB down, %.1f KiB up",
-	    daemon_num(s, "taken", 0), plural_s((int64_t)daemon_num(s, "taken", 0)),
-	    daemon_num(s, "choices", 0), plural_s((int64_t)daemon_num(s, "choices", 0)),
-	    daemon_num(s, "refused", 0), daemon_num(s, "sent", 0), daemon_num(s, "down_bytes", 0) / 1024,
-	    daemon_num(s, "up_bytes", 0) / 1024);
-}
-
-/* Without systemd, nothing is known to start hone-sync when its turn has come. */
-static void tell_next(double next_s)
-{
-	struct buf in = {0};
-	duration_words(next_s, &in);
-	if (access("/run/systemd/system", F_OK) == 0)
-		printf("next run   the timer starts it in %s\n", buf_str(&in));
-	else
-		table_say("next run   due in %s; systemd does not run here, so start hone-sync by other "
-			  "means, such as cron",
-			  buf_str(&in));
-	buf_free(&in);
 }
 
 /* Writes the command that takes a fleet's files from a folder, which the user chooses. */
@@ -127,16 +90,12 @@ static void tell_step(const struct synced_how *h)
 
 void synced_tell(const json_t *s, const struct synced_how *h)
 {
-	double next_s = daemon_num(s, "next_s", -1);
 	if (h->nothing)
 		table_say("no fleet is configured: set server = URL in [sync] of %s",
 			  h->config ? h->config : CONF_FILE);
 	else if (!json_object_size(s))
 		printf("hone-sync has not run yet\n");
-	if (daemon_num(s, "ran_s", 0) > 0)
-		tell_last(s);
-	if (h->fleet && next_s > 0)
-		tell_next(next_s);
+	sync_words(s);
 	if (!h->ran && synced_failed(s)) {
 		next_flush();
 		log_info("the last run failed: correct the cause that is named above, then run it again");

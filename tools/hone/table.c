@@ -455,24 +455,9 @@ void table_print(struct table *t, bool color)
 	*t = (struct table){.align = t->align, .drop = t->drop, .more = t->more, .shown = shown};
 }
 
-/* whole: a word that is wider than a line is not cut. */
-static void put_words(const char *lead, int indent, const char *text, bool whole)
-{
-	int limit = table_columns(), room = limit - indent;
-	printf("%s%*s", lead, indent > log_width(lead) ? indent - log_width(lead) : 0, "");
-	while (limit > 0 && room > LEAST) {
-		size_t n = wrap_line(text, room, !whole);
-		if (!text[n])
-			break;
-		printf("%.*s\n%*s", (int)n, text, indent, "");
-		text += n + (text[n] == ' ');
-	}
-	printf("%s\n", text);
-}
-
 void table_words(const char *lead, int indent, const char *text)
 {
-	put_words(lead, indent, text, false);
+	wrap_print(lead, indent, text, table_columns(), true);
 }
 
 /* Prints it behind the lead; behind none, with its own indent. */
@@ -482,7 +467,7 @@ static void put_format(const char *lead, const char *fmt, va_list ap)
 	if (vasprintf(&text, fmt, ap) < 0)
 		return;
 	int indent = *lead ? 0 : (int)strspn(text, " ");
-	put_words(lead, indent + log_width(lead), text + indent, true);
+	wrap_print(lead, indent + log_width(lead), text + indent, table_columns(), false);
 	free(text);
 }
 

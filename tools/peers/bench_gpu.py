@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of `hone zoo` by PyTorch on a CUDA GPU: python3 bench_gpu.py MODEL.onnx... Prints a JSON object, and again
 after each step, so that the last line has all that was done before the time was over: of each
-network the time eager, as a CUDA graph, and compiled (torch.compile), with TF32 off and on; of each different
+network the time eager, as a CUDA graph, and compiled (torch.compile), with TF32 off and on, and in fp16; of each different
 convolution and matrix product the time of what PyTorch picks, inside a CUDA graph, so that no launch counts (gpu_libs.py
 times the libraries). Needs
 PyTorch alone: models are read here. What fails is said in the place of its time. --cpu: to try it without a GPU."""
@@ -11,6 +11,7 @@ import struct
 import sys
 import time
 
+MODES = ("fp32", "tf32", "fp16")
 END_S = time.monotonic() + 80  # tools/bench/gpu.sh gives 85 s
 
 
@@ -100,12 +101,14 @@ def attribute(b):
 
 
 def node(b):
-    n = {"in": [], "out": [], "op": "", "a": {}}
+    n = {"in": [], "out": [], "name": "", "op": "", "a": {}}
     for f, v in fields(b):
         if f == 1:
             n["in"].append(v.decode())
         elif f == 2:
             n["out"].append(v.decode())
+        elif f == 3:
+            n["name"] = v.decode()
         elif f == 4:
             n["op"] = v.decode()
         elif f == 5:
@@ -372,14 +375,22 @@ def time_layers(torch, timer, layers):
     return out
 
 
+def set_mode(torch, mode, net, given):
+    """Sets the types of a network; returns its inputs in them."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = mode == "tf32"
+    half = mode == "fp16"
+    net.half() if half else net.float()
+    return [x.half() if half else x.float() for x in given]
+
+
 def time_network(torch, timer, path):
     g = graph(path)
     net = make_module(torch, g, timer.device)
     given = [torch.rand(dims, device=timer.device) for _, dims in g["in"]]
     row = {}
-    for tf32 in (False, True):
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-        at = row["tf32" if tf32 else "fp32"] = {}
+    for mode in MODES:
+        given = set_mode(torch, mode, net, given)
+        at = row[mode] = {}
         net.layers = []
         net(*given)
         layers, net.layers = net.layers, None
@@ -410,15 +421,15 @@ def main():
             if not isinstance(made, str):
                 nets.append((name, made[1], made[2]))
             print(json.dumps(report), flush=True)
-        for tf32 in (False, True):  # compiling is slow, and nothing ends it, so that it comes last
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+        for mode in MODES:  # compiling is slow, and nothing ends it, so that it comes last
             for name, net, given in nets:
+                given = set_mode(torch, mode, net, given)
                 torch.compiler.reset() if hasattr(torch, "compiler") else None
                 run = tried(lambda: torch.compile(net, mode="default" if device == "cpu"
                                                   else "reduce-overhead"))
-                at = report["networks"][name]["tf32" if tf32 else "fp32"]
+                at = report["networks"][name][mode]
                 at["compiled_ms"] = run if isinstance(run, str) else tried(
-                    lambda: timer.ms(lambda: run(*given), 1))
+                    lambda x=given: timer.ms(lambda: run(*x), 1))
                 print(json.dumps(report), flush=True)
     return 0
 

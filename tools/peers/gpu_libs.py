@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """cuDNN, cuBLAS and cuBLASLt on the convolutions and matrix products of models: python3 gpu_libs.py [--device cuda:0]
-MODEL.onnx... Prints a JSON object after each model, so that the last line has all that was done before the time was over:
+MODEL.onnx... Prints a JSON object after each layer, so that the last line has all that was done before the time was over:
   {"libraries": {NAME: version, or why it is left out},
-   "layers": {LAYER: {"uses", "fp32": {NAME: {"ms", "by"} or why not, "best": NAME}, "tf32": the same}},
-   "wins": {"fp32": {NAME: layers}, "tf32": ...}, "wrong": [answers that were not right, which are not timed],
+   "layers": {LAYER: {"uses", "nodes": {MODEL: names of nodes}, "fp32": {NAME: {"ms", "by"} or why not, "best": NAME},
+                      "tf32": the same, "fp16": the same}},
+   "wins": {"fp32": {NAME: layers}, "tf32": ..., "fp16": ...}, "wrong": [answers that were not right, which are not timed],
    "left": layers that the time did not suffice for}
 Needs Python alone: the driver and the libraries are opened at run time, from where the system has them, from the packages
 of PyPI (nvidia-cudnn-cu12, nvidia-cublas-cu12) or from a toolkit. Of cuDNN each algorithm that
 cudnnGetConvolutionForwardAlgorithm_v7 lists is timed, of cuBLAS each math mode of its product, of cuBLASLt the first 8
 algorithms of its heuristics. An answer is compared with sums that are made here, at some of its elements, and none may be
-unwritten. Times are medians by CUDA events of graphs that hold a call 20 times, so that no launch counts."""
+unwritten. fp16: factors and results are halves, sums are f32; pictures are stored by planes (NCHW) in all modes. Times are medians by CUDA events of graphs that hold a call 20 times, so that no launch counts."""
 import array
 import ctypes
 import glob
@@ -17,17 +18,20 @@ import json
 import math
 import os
 import random
+import struct
 import sys
 import time
 
 import bench_gpu
 
-END_S = time.monotonic() + 28  # tools/bench/gpu.sh gives 35 s
+END_S = time.monotonic() + float(os.environ.get("GPU_LIBS_S", 28))  # tools/bench/gpu.sh gives 35 s
 WORKSPACE = 256 << 20
 CALLS, LAUNCHES, SAMPLES = 20, 7, 32
 P, I, Z, L = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_longlong
 ONE, NONE = ctypes.c_float(1), ctypes.c_float(0)
 F32 = 0  # CUDA_R_32F, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW
+MODES = {"fp32": F32, "tf32": F32, "fp16": 2}  # types of elements: CUDA_R_16F, CUDNN_DATA_HALF
+UNSET = 0x7e00  # a half that is no number
 
 
 class Refused(Exception):
@@ -112,12 +116,12 @@ class Driver:
         self.d.cuMemFree_v2(at)
 
     def put(self, at, values):
-        self.d.cuMemcpyHtoDAsync_v2(at, values.buffer_info()[0], len(values) * 4, self.stream)
+        self.d.cuMemcpyHtoDAsync_v2(at, values.buffer_info()[0], len(values) * values.itemsize, self.stream)
         self.wait()
 
-    def get(self, at, n):
-        out = array.array("f", bytes(4 * n))
-        self.d.cuMemcpyDtoHAsync_v2(out.buffer_info()[0], at, 4 * n, self.stream)
+    def get(self, at, n, code):
+        out = array.array(code, bytes(array.array(code).itemsize * n))
+        self.d.cuMemcpyDtoHAsync_v2(out.buffer_info()[0], at, out.itemsize * n, self.stream)
         self.wait()
         return out
 
@@ -272,7 +276,7 @@ def out_shape(n, x, ints):
 
 
 def layers_of(path):
-    """[(layer, uses)], the same layer once."""
+    """[(layer, names of its nodes)], the same layer once."""
     g, found = bench_gpu.graph(path, floats=False), {}
     shapes = {name: list(t[1]) for name, t in g["init"].items()}
     shapes.update({name: list(dims) for name, dims in g["in"]})
@@ -297,8 +301,7 @@ def layers_of(path):
             out = out_shape(n, x, lambda i: [int(v) for v in values[n["in"][i]]])
         shapes.update(zip(n["out"], out))
         if layer:
-            kept = found.setdefault(layer.name, [layer, 0])
-            kept[1] += 1
+            found.setdefault(layer.name, (layer, []))[1].append(n["name"] or n["out"][0])
     return list(found.values())
 
 
@@ -334,19 +337,19 @@ class Cudnn:
         c.cudnnCreateFilterDescriptor(ctypes.byref(self.w))
         c.cudnnCreateConvolutionDescriptor(ctypes.byref(self.conv))
 
-    def runs(self, layer, tf32, at, space):
+    def runs(self, layer, mode, at, space):
         if not isinstance(layer, Conv):
             return
         if not layer.even:
             raise Refused("the padding is uneven")
-        c = self.c
-        c.cudnnSetTensor4dDescriptor(self.x, F32, F32, layer.n, layer.c, layer.h, layer.w)
-        c.cudnnSetFilter4dDescriptor(self.w, F32, F32, layer.k, layer.c // layer.groups, layer.r, layer.s)
-        c.cudnnSetTensor4dDescriptor(self.y, F32, F32, *layer.shape)
+        c, of = self.c, MODES[mode]
+        c.cudnnSetTensor4dDescriptor(self.x, F32, of, layer.n, layer.c, layer.h, layer.w)
+        c.cudnnSetFilter4dDescriptor(self.w, of, F32, layer.k, layer.c // layer.groups, layer.r, layer.s)
+        c.cudnnSetTensor4dDescriptor(self.y, F32, of, *layer.shape)
         c.cudnnSetConvolution2dDescriptor(self.conv, *layer.pad, *layer.stride, *layer.dil, 1, F32)  # cross-correlation
         c.cudnnSetConvolutionGroupCount(self.conv, layer.groups)
-        # CUDNN_DEFAULT_MATH: f32 may be rounded to TF32; CUDNN_FMA_MATH: it may not
-        c.cudnnSetConvolutionMathType(self.conv, 0 if tf32 else 3)
+        # CUDNN_DEFAULT_MATH: f32 may be rounded to TF32; CUDNN_FMA_MATH: it may not; CUDNN_TENSOR_OP_MATH
+        c.cudnnSetConvolutionMathType(self.conv, {"tf32": 0, "fp32": 3, "fp16": 1}[mode])
         count, list_ = I(), (AlgoPerf * 8)()
         c.cudnnGetConvolutionForwardAlgorithm_v7(self.handle, self.x, self.w, self.conv, self.y, 8,
                                                  ctypes.byref(count), list_)
@@ -390,8 +393,8 @@ class Cublas:
         c.cublasSetStream_v2(self.handle, driver.stream)
         self.version = str(version.value)
 
-    def runs(self, layer, tf32, at, space):
-        p = layer.product()
+    def runs(self, layer, mode, at, space):
+        p, of = layer.product(), MODES[mode]
         if not p:
             return
         self.c.cublasSetWorkspace_v2(self.handle, space, WORKSPACE)
@@ -406,14 +409,14 @@ class Cublas:
                                             ctypes.byref(NONE), g.at[2], g.ld[2], g.step[2], g.batch)
 
         def gemm_ex():
-            how = 77 if tf32 else 68  # CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32F; -1: CUBLAS_GEMM_DEFAULT
+            how = 77 if mode == "tf32" else 68  # CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32F; -1: CUBLAS_GEMM_DEFAULT
             if g.batch == 1:
-                c.cublasGemmEx(*head, g.at[0], F32, g.ld[0], g.at[1], F32, g.ld[1], ctypes.byref(NONE), g.at[2], F32,
+                c.cublasGemmEx(*head, g.at[0], of, g.ld[0], g.at[1], of, g.ld[1], ctypes.byref(NONE), g.at[2], of,
                                g.ld[2], how, -1)
             else:
-                c.cublasGemmStridedBatchedEx(*head, g.at[0], F32, g.ld[0], g.step[0], g.at[1], F32, g.ld[1], g.step[1],
-                                             ctypes.byref(NONE), g.at[2], F32, g.ld[2], g.step[2], g.batch, how, -1)
-        for name in ["tf32"] if tf32 else ["default", "pedantic"]:
+                c.cublasGemmStridedBatchedEx(*head, g.at[0], of, g.ld[0], g.step[0], g.at[1], of, g.ld[1], g.step[1],
+                                             ctypes.byref(NONE), g.at[2], of, g.ld[2], g.step[2], g.batch, how, -1)
+        for name in {"tf32": ["tf32"], "fp32": ["default", "pedantic"], "fp16": []}[mode]:
             c.cublasSetMathMode(handle, self.MODES[name])
             yield "sgemm, math mode %s" % name, sgemm
         c.cublasSetMathMode(handle, 0)
@@ -442,26 +445,26 @@ class CublasLt:
         self.version, self.handle, self.stream = str(lib.cublasLtGetVersion()), P(), driver.stream
         c.cublasLtCreate(ctypes.byref(self.handle))
 
-    def layout(self, rows, cols, ld, batch, step):
+    def layout(self, of, rows, cols, ld, batch, step):
         at = P()
-        self.c.cublasLtMatrixLayoutCreate(ctypes.byref(at), F32, rows, cols, ld)
+        self.c.cublasLtMatrixLayoutCreate(ctypes.byref(at), of, rows, cols, ld)
         count, step = ctypes.c_int32(batch), ctypes.c_int64(step)
         self.c.cublasLtMatrixLayoutSetAttribute(at, 5, ctypes.byref(count), 4)  # BATCH_COUNT
         self.c.cublasLtMatrixLayoutSetAttribute(at, 6, ctypes.byref(step), 8)  # STRIDED_BATCH_OFFSET, in elements
         return at
 
-    def runs(self, layer, tf32, at, space):
+    def runs(self, layer, mode, at, space):
         p = layer.product()
         if not p:
             return
         g, c, desc, want = Gemm(p, at), self.c, P(), P()
-        c.cublasLtMatmulDescCreate(ctypes.byref(desc), 77 if tf32 else 68, F32)
+        c.cublasLtMatmulDescCreate(ctypes.byref(desc), 77 if mode == "tf32" else 68, F32)
         for i in range(2):  # CUBLASLT_MATMUL_DESC_TRANSA, TRANSB
             op = ctypes.c_int32(g.ops[i])
             c.cublasLtMatmulDescSetAttribute(desc, 3 + i, ctypes.byref(op), 4)
         m, n, k = g.sizes
         shapes = ((k, m) if g.ops[0] else (m, k), (k, n), (m, n))
-        a, b, d = (self.layout(*shapes[i], g.ld[i], g.batch, g.step[i]) for i in range(3))
+        a, b, d = (self.layout(MODES[mode], *shapes[i], g.ld[i], g.batch, g.step[i]) for i in range(3))
         c.cublasLtMatmulPreferenceCreate(ctypes.byref(want))
         room = ctypes.c_uint64(WORKSPACE)
         c.cublasLtMatmulPreferenceSetAttribute(want, 1, ctypes.byref(room), 8)  # MAX_WORKSPACE_BYTES
@@ -491,9 +494,13 @@ LIBRARIES = {"cudnn": Cudnn, "cublas": Cublas, "cublaslt": CublasLt}
 VALUES = array.array("f", random.Random(25).choices([-1, -.5, -.25, 0, .25, .5, 1], k=8191))
 
 
-def values(n, shift):
-    """VALUES again and again, from VALUES[shift] on."""
-    first = VALUES[shift:] + VALUES[:shift]
+HALVES = array.array("H", struct.unpack("<8191H", struct.pack("<8191e", *VALUES)))
+
+
+def values(n, shift, of):
+    """VALUES, as f32 or halves, again and again, from VALUES[shift] on."""
+    all_ = VALUES if of == F32 else HALVES
+    first = all_[shift:] + all_[:shift]
     return (first * (n // len(first) + 1))[:n]
 
 
@@ -506,12 +513,14 @@ class Check:
         self.room = 1e-3 * math.sqrt(layer.depth)  # of Winograd's and Fourier's transforms
 
     def wrong(self, got):
-        """Why the answer is not right; None: it is."""
-        if math.isnan(sum(got)):
+        """Why the answer, f32 or halves, is not right; None: it is."""
+        half = got.typecode == "H"
+        if (UNSET in got) if half else math.isnan(sum(got)):
             return "elements are not written"
         for i, want in self.want.items():
-            if not abs(got[i] - want) <= self.room:
-                return "element %d is %g, not %g" % (i, got[i], want)
+            at = struct.unpack("<e", struct.pack("<H", got[i]))[0] if half else got[i]
+            if not abs(at - want) <= self.room * (4 if half else 1):
+                return "element %d is %g, not %g" % (i, at, want)
         return None
 
 
@@ -526,15 +535,16 @@ class Bench:
             except Refused as e:
                 report["libraries"][name] = str(e)
 
-    def best(self, name, layer, tf32, at, check):
+    def best(self, name, layer, mode, at, check):
         """{"ms", "by"} of the library's fastest right answer, or why there is none."""
-        best, why, unset = None, "it computes no such layer", array.array("f", [math.nan]) * layer.sizes[2]
+        unset = array.array("f", [math.nan]) if MODES[mode] == F32 else array.array("H", [UNSET])
+        best, why, unset = None, "it computes no such layer", unset * layer.sizes[2]
         try:
-            for by, run in self.open[name].runs(layer, tf32, at, self.space):
+            for by, run in self.open[name].runs(layer, mode, at, self.space):
                 try:
                     self.driver.put(at[2], unset)
                     run()
-                    wrong = check.wrong(self.driver.get(at[2], layer.sizes[2]))
+                    wrong = check.wrong(self.driver.get(at[2], layer.sizes[2], unset.typecode))
                     if wrong:
                         why = "%s %s: %s: %s" % (name, by, layer.name, wrong)
                         self.report["wrong"].append(why)
@@ -551,13 +561,13 @@ class Bench:
     def layer(self, layer):
         at, out = [], {}
         try:
-            for i, n in enumerate(layer.sizes):
+            for n in layer.sizes:
                 at.append(self.driver.memory(4 * n))
-                if i < 2:
-                    self.driver.put(at[i], values(n, 1000 * i))
             check = Check(layer)
-            for mode in ("fp32", "tf32"):
-                row = out[mode] = {name: self.best(name, layer, mode == "tf32", at, check) for name in self.open}
+            for mode, of in MODES.items():
+                for i in range(2):
+                    self.driver.put(at[i], values(layer.sizes[i], 1000 * i, of))
+                row = out[mode] = {name: self.best(name, layer, mode, at, check) for name in self.open}
                 timed = [name for name in row if isinstance(row[name], dict)]
                 row["best"] = min(timed, key=lambda name: row[name]["ms"]) if timed else None
                 if timed:
@@ -572,7 +582,7 @@ class Bench:
 def main(args):
     device = args[args.index("--device") + 1] if "--device" in args else "cuda:0"
     os.environ.pop("NVIDIA_TF32_OVERRIDE", None)
-    report = {"libraries": {}, "layers": {}, "wins": {"fp32": {}, "tf32": {}}, "wrong": [], "left": 0}
+    report = {"libraries": {}, "layers": {}, "wins": {mode: {} for mode in MODES}, "wrong": [], "left": 0}
     try:
         bench = Bench(Driver(int(device.rsplit(":", 1)[-1])), report)
     except Refused as e:
@@ -580,14 +590,16 @@ def main(args):
         return 0
     for path in [a for a in args if a.endswith(".onnx")]:
         try:
-            for layer, uses in layers_of(path):
+            for layer, nodes in layers_of(path):
                 row = report["layers"].get(layer.name)
-                if row:
-                    row["uses"] += uses
-                elif time.monotonic() > END_S:
+                if not row and time.monotonic() > END_S:
                     report["left"] += 1
-                else:
-                    report["layers"][layer.name] = {"uses": uses, **bench.layer(layer)}
+                    continue
+                if not row:
+                    row = report["layers"][layer.name] = {"uses": 0, "nodes": {}, **bench.layer(layer)}
+                row["uses"] += len(nodes)
+                row["nodes"][os.path.basename(path).rsplit(".", 1)[0]] = nodes
+                print(json.dumps(report), flush=True)
         except (Refused, NotImplementedError) as e:  # the next model is tried all the same
             report.setdefault("failed", []).append("%s: %s" % (os.path.basename(path), e))
         print(json.dumps(report), flush=True)

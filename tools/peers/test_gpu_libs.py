@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import gpu_libs
+import gpu_mean
 from gpu_libs import Conv, Product
 
 good = bad = 0
@@ -40,7 +41,7 @@ def timed(row, name):
 def measure(lies="", cuda="", layers=None):
     """The report of a process with these lies on some of LAYERS."""
     code = ("import json, sys, gpu_libs as g, test_gpu_libs as t\n"
-            "r = {'libraries': {}, 'wins': {'fp32': {}, 'tf32': {}}, 'wrong': []}\n"
+            "r = {'libraries': {}, 'wins': {mode: {} for mode in g.MODES}, 'wrong': []}\n"
             "b = g.Bench(g.Driver(0), r)\n"
             "r['rows'] = [b.layer(t.LAYERS[i]) for i in json.loads(sys.argv[1])]\n"
             "print(json.dumps(r))")
@@ -50,14 +51,38 @@ def measure(lies="", cuda="", layers=None):
     return json.loads(p.stdout)
 
 
+def check_means():
+    """Geometric means of a result that was written by hand: of nodes a, b and c, c is in no library."""
+    def bench(level, *us):
+        kernels = [{"name": name, "us": t} for name, t in zip("abc", us)]
+        return {"command": "build/hone bench TMP/n.onnx --device cuda:0%s" % level, "out": {"median_ms": 3, "kernels": kernels}}
+
+    def layer(node, fp32, fp16):
+        return {"nodes": {"n": [node]}, "fp32": {"cudnn": {"ms": fp32}, "cublas": "no", "best": "cudnn"},
+                "fp16": {"cudnn": {"ms": fp16}, "best": "cudnn"} if fp16 else {"best": None}}
+    libraries = {"layers": {"x": layer("a", .004, .001), "y": layer("b", .001, None)}}
+    torch = {"networks": {"n": {"fp32": {"compiled_ms": 4}, "fp16": {"compiled_ms": "it failed"}}, "other": "it failed"}}
+    runs = [{"command": "python3 tools/peers/gpu_libs.py", "out": libraries},
+            {"command": "python3 tools/peers/bench_gpu.py", "out": torch}]
+    parts = {"networks": {"runs": [bench("", 1, 1, 1), bench(" --level half", 2, 2, 2), {"command": "hone bench", "out": "no"}]},
+             "peers": {"runs": runs}, "minute": {"runs": [bench("", 1), bench("", 1)]}}
+    fp32, fp16 = (gpu_mean.beside({"parts": parts}, mode) for mode in ("fp32", "fp16"))
+    check("the mean of 4 and 1: %s" % fp32, fp32 == {
+        "layers": 2, "geomean": 2.0, "networks": {"n": {"layers": 2, "geomean": 2.0, "of_compiled": .75}}})
+    check("what no library computes is left out: %s" % fp16, fp16 == {
+        "layers": 1, "geomean": .5, "networks": {"n": {"layers": 1, "geomean": .5}}})
+    check("no result has no mean", gpu_mean.beside({}, "fp32") == {"layers": 0, "geomean": None, "networks": {}})
+
+
 def main():
+    check_means()
     check("the sizes of results", [c.shape for c in LAYERS[:3]] ==
           [[1, 4, 5, 9], [2, 9, 3, 8], [1, 8, 6, 3]])
     r = measure()
     check("versions", r["libraries"] == {"cudnn": "91900", "cublas": "120800", "cublaslt": "120800"})
     check("all answers are right: %s" % r["wrong"], not r["wrong"])
     for layer, row in zip(LAYERS, r["rows"]):
-        for mode in ("fp32", "tf32"):
+        for mode in gpu_libs.MODES:
             check("%s: cudnn computes convolutions" % layer.name, timed(row[mode], "cudnn") == isinstance(layer, Conv))
             for name in ("cublas", "cublaslt"):
                 check("%s: %s computes products: %s" % (layer.name, name, row[mode][name]),
@@ -74,9 +99,9 @@ def main():
         row = measure("refuse-" + name, layers=[i])
         check("%s: a refusal is said" % name, "status" in row["rows"][0]["fp32"][name])
         row = measure("fast-" + name, "cuStreamBeginCapture_v2=900", layers=[3])
-        check("%s: the fastest wins: %s" % (name, row["wins"]), row["wins"] == {"fp32": {name: 1}, "tf32": {name: 1}})
+        check("%s: the fastest wins: %s" % (name, row["wins"]), row["wins"] == {mode: {name: 1} for mode in gpu_libs.MODES})
     p = subprocess.run([sys.executable, "-B", gpu_libs.__file__, *sys.argv[1:]], stdout=subprocess.PIPE, check=True,
-                       env={**os.environ, "FAKE_CUDA": ""})
+                       env={**os.environ, "FAKE_CUDA": "", "GPU_LIBS_S": "300"})
     r = json.loads(p.stdout.splitlines()[-1])
     check("a model's layers are timed", len(sys.argv) < 2 or (len(r["layers"]) == 9 and not r["left"] and not r["wrong"]))
     p = subprocess.run([sys.executable, "-B", gpu_libs.__file__, *sys.argv[1:]], stdout=subprocess.PIPE, check=True,

@@ -137,11 +137,14 @@ TEST(names)
 	static const struct {
 		const char *from, *to;
 	} rows[] = {
-	    {"yunet", "yunet"}, {"YuNet-n.320", "YuNet_n_320"},
-	    {"3d", "net_3d"},   {"_x", "net_x"},
-	    {"", "net"},        {"a/b c", "a_b_c"},
-	    {"*/", "net___"},   {"\xc3\xbc", "net___"},
-	    {"if", "if"},
+	    {"yunet", "yunet"},   {"YuNet-n.320", "YuNet_n_320"},
+	    {"3d", "net_3d"},     {"_x", "x"},
+	    {"", "net"},          {"a/b c", "a_b_c"},
+	    {"*/", "net"},        {"\xc3\xbc", "net"},
+	    {"if", "if"},         {"-dash", "net_dash"},
+	    {"__a__b__", "a_b"},  {"na\xc3\xafve (v2)", "na_ve_v2"},
+	    {"___", "net"},       {"string", "net_string"},
+	    {"math", "net_math"}, {"math2", "math2"},
 	};
 	char out[PLAN_C_NAME], longest[200];
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -152,6 +155,9 @@ TEST(names)
 	longest[sizeof longest - 1] = 0;
 	plan_c_name(longest, out);
 	CHECK(strlen(out) == PLAN_C_NAME - 1);
+	longest[PLAN_C_NAME - 2] = '-';
+	plan_c_name(longest, out);
+	CHECK(strlen(out) == PLAN_C_NAME - 2);
 }
 
 /* Makes an optimised graph with these two values as outputs. */

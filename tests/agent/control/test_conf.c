@@ -608,6 +608,7 @@ TEST(devices_of_drop_ins)
 	CHECK_FAILS(conf_read(path, &a, &c), E_USAGE,
 		    "69 models and devices to tune them on; at most 64 pairs");
 	CHECK(conf_check(path, &a, &c, &b) == 1 && strstr(buf_str(&b), "at most 64 pairs are kept tuned\n"));
+	CHECK(strstr(buf_str(&b), "/10.conf:91: [model n30]: 69 models"));
 	CHECK(c.nmodels == CONF_MODELS);
 	buf_free(&b), buf_free(&many);
 	arena_free(&a);

@@ -839,13 +839,14 @@ TEST(checks_its_folders_and_that_the_configuration_is_text)
 		unlink(in_folder("log"));
 		CHECK(run_honed("--check", NULL) == (folders[i][1] != NULL));
 		CHECK(!folders[i][1] || (test_count(text_of("log"), folders[i][1]) == 1 &&
+					 strstr(text_of("log"), "/honed.conf:2: cache /") &&
 					 strstr(text_of("log"), "folders that honed cannot use: 1;")));
 	}
 	CHECK(access(in_folder("not"), F_OK) < 0); /* nothing is made */
 	write_text(own("honed.conf"), "[honed]\ncache = /proc/x\nbad = 1\n"); /* all lines are counted */
 	unlink(in_folder("log"));
 	CHECK(run_honed("--check", NULL) == 1 &&
-	      strstr(text_of("log"), "honed.conf: cache /proc/x cannot be made"));
+	      strstr(text_of("log"), "honed.conf:2: cache /proc/x cannot be made"));
 	CHECK(strstr(text_of("log"), "1 mistake in the configuration, and folders that cannot be used"));
 	write_text(own("honed.conf"), "");
 	CHECK(run_honed("--check", "--state=/dev/null") == 1);

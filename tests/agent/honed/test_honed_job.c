@@ -340,6 +340,25 @@ static void checks_models(const char *free)
 		   "give each name an option of its own: in honed.conf: shape = h=32 and shape = w=32");
 }
 
+static void ask_for_job(const char *model, const char *shapes)
+{
+	struct client *c;
+	const char *line;
+	struct request r = {.op = OP_TUNE, .ms = 2000, .now = true};
+	int64_t by_ns = clock_now(&clock_real) + 5 * NS_PER_S;
+	snprintf(r.model, sizeof r.model, "%s", model);
+	snprintf(r.shapes, sizeof r.shapes, "%s", shapes);
+	REQUIRE_OK(client_open(NULL, by_ns, &c));
+	CHECK_OK(client_ask(c, &r, by_ns, &line));
+	client_close(c);
+}
+
+static bool log_says(const char *text)
+{
+	slurp(at("honed.log"), cli_out, sizeof cli_out);
+	return strstr(cli_out, text) != NULL;
+}
+
 /* The error shows the line for honed.conf, not an option, and that line is what the model lacks. */
 TEST(a_model_with_free_sizes_needs_a_line)
 {
@@ -367,6 +386,9 @@ TEST(a_model_with_free_sizes_needs_a_line)
 	kill(honed_pid, SIGHUP);
 	CHECK_RUN(0, "wait --ready --timeout 60s");
 	CHECK(!error_says(""));
+	/* A job's sizes may come from options of hone tune --background, too. */
+	ask_for_job(model, "h=32");
+	WAIT(log_says("with --shape, or in honed.conf: shape = camera's=1x3x32x224"));
 	stop_with_signal(SIGTERM);
 	/* On the command line it is an option, quoted for the shell. */
 	CHECK_RUN(2, "tune --threads 1 --budget 1s --cache %s %s", at("kept"), model);
@@ -508,12 +530,6 @@ static void start_anew(const char *length)
 	configure(models);
 	slice = "4s";
 	start();
-}
-
-static bool log_says(const char *text)
-{
-	slurp(at("honed.log"), cli_out, sizeof cli_out);
-	return strstr(cli_out, text) != NULL;
 }
 
 /* A job that a signal ends is an error of its model, with the signal; the next slice is begun all the same,

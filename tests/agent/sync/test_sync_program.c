@@ -5,6 +5,7 @@
 #include "agent/sync/sync_state.h"
 #include "tests/lib/hold_cache.h"
 #include "tests/lib/fleet_tree.h"
+#include "tests/lib/json_page.h"
 #include "tests/lib/records.h"
 
 #include <fcntl.h>
@@ -150,7 +151,7 @@ TEST(exit_codes)
 	CHECK(run(WORDS("--now", "-v")) == 0 && says("; 1 blob, 3 records taken, choices for 0 models"));
 	CHECK(tree_has(&tree, 0, 3) == 3);
 	CHECK(run(WORDS("--now")) == 0 && says(": nothing new to take\n")); /* by hand it says so */
-	CHECK(run(WORDS("--status")) == 0 && says("\"good\":true"));
+	CHECK(run(WORDS("--status", "--json")) == 0 && says("\"good\":true"));
 	struct stat st;
 	CHECK(run(WORDS("--now", "-q")) == 0 && stat(tree_path(&tree, "said"), &st) == 0 && st.st_size == 0);
 	char upload[300];
@@ -171,7 +172,7 @@ TEST(exit_codes)
 	CHECK(run(NULL) == 0 && stat(tree_path(&tree, "said"), &st) == 0 && st.st_size == 0);
 	unsetenv("JOURNAL_STREAM");
 	unsetenv("INVOCATION_ID");
-	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
+	CHECK(run(WORDS("--status", "--json")) == 0 && says("\"serial\":5"));
 	configure_server("https://127.0.0.1:1");            /* nobody listens there */
 	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* a run by the timer does not report this */
 	CHECK(says("does hone-fleet serve run there, and is server in [sync] right? ("));
@@ -241,6 +242,74 @@ TEST(a_failed_run_is_told_until_the_next)
 	tree_close(&tree);
 }
 
+/* Like every program, hone-sync prints words for people and, with --json, one object for programs: of a run,
+ * of the last one, and of what fails. Words for people go to standard error then. */
+static json_t *object(void)
+{
+	struct arena a = {0};
+	struct blob b;
+	CHECK_OK(file_read(&a, tree_path(&tree, "said"), 0, &b));
+	char *text = arena_strndup(&a, b.p, b.n);
+	char *at = !strncmp(text, "{", 1) ? text : strstr(text, "\n{");
+	json_t *j = at ? json_loads(at, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+	if (!j)
+		printf("no JSON: %s\n", text);
+	arena_free(&a);
+	CHECK(j);
+	return j;
+}
+
+static const char *text_of(const json_t *j, const char *key)
+{
+	const char *text = json_string_value(json_object_get(j, key));
+	return text ? text : "";
+}
+
+TEST(words_for_people_and_json_for_programs)
+{
+	tree_open(&tree);
+	configure_server(tree.www);
+	CHECK(run(WORDS("--status", "--json")) == 1 && says("holds no result of a run"));
+	json_t *j = object();
+	CHECK(json_integer_value(json_object_get(j, "exit")) == 1);
+	CHECK(!strcmp(text_of(j, "code"), "not found"));
+	json_decref(j);
+	CHECK(run(WORDS("--now", "--json")) == 0);
+	j = object();
+	json_page_check("hone-sync", j);
+	CHECK(json_is_true(json_object_get(j, "good")) &&
+	      json_integer_value(json_object_get(j, "taken")) == 3);
+	json_decref(j);
+	CHECK(run(WORDS("--status")) == 0 && says("last run   good\n") && says("fleet      serial 5\n"));
+	CHECK(says("all runs   3 records taken") && !finds("{"));
+	CHECK(run(WORDS("--status", "--json", "-q")) == 0);
+	j = object();
+	json_page_check("hone-sync", j);
+	json_decref(j);
+	setenv("COLUMNS", "40", 1);
+	CHECK(run(WORDS("--status")) == 0 && says("taken, choices for\n           0 models"));
+	unsetenv("COLUMNS");
+	CHECK(run(WORDS("--json", "--nonsense")) == 2);
+	j = object();
+	CHECK(!strcmp(text_of(j, "code"), "usage"));
+	json_decref(j);
+	CHECK(run(WORDS("version", "--json")) == 0);
+	j = object();
+	json_page_check("hone-sync version", j);
+	json_decref(j);
+	static const char early[] = "{\"ran_s\":1,\"error\":\"two\\nlines\"}"; /* before there was a key */
+	tree_write(&tree, "state/sync.json", early, sizeof early - 1);
+	CHECK(run(WORDS("--status")) == 0 && says("failed: two?lines\n") &&
+	      says("board      no id yet (joins as "));
+	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
+	CHECK(run(WORDS("--now", "--json")) == 1 && says("hone-sync: error: "));
+	j = object();
+	CHECK(strstr(text_of(j, "error"), "snapshot"));
+	json_decref(j);
+	CHECK(run(WORDS("--status")) == 0 && says("last run   failed: "));
+	tree_close(&tree);
+}
+
 /* A run of a revoked board takes, and fails with one error: by hand always, by the timer for a new snapshot.
  */
 TEST(a_revoked_board_fails)
@@ -268,14 +337,14 @@ TEST(a_revoked_board_fails)
 		CHECK(!finds("error: hone-sync: "));
 	}
 	CHECK(run(WORDS("--now")) == 1 && says("the fleet has revoked this board"));
-	CHECK(run(WORDS("--status")) == 0 && says("\"good\":false") &&
+	CHECK(run(WORDS("--status", "--json")) == 0 && says("\"good\":false") &&
 	      says("\"error\":\"the fleet has revoked "));
 	CHECK(run(NULL) == 0);
 	tree.s.nboard = 0;
 	tree.s.serial++;
 	tree_publish(&tree);
 	CHECK(run(WORDS("--now")) == 0);
-	CHECK(run(WORDS("--status")) == 0 && says("\"good\":true") && says("\"error\":null"));
+	CHECK(run(WORDS("--status", "--json")) == 0 && says("\"good\":true") && says("\"error\":null"));
 	tree_close(&tree);
 }
 
@@ -437,7 +506,7 @@ TEST(sync_from_a_folder)
 	CHECK(run(WORDS("--folder", (char *)(uintptr_t)tree_path(&tree, "pictures"))) == 1 &&
 	      says("no fleet's files are in "));
 	CHECK(run(WORDS("--folder", tree.image)) == 1 && says("is not a folder"));
-	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5") && says("\"good\":true"));
+	CHECK(run(WORDS("--status", "--json")) == 0 && says("\"serial\":5") && says("\"good\":true"));
 	tree_close(&tree);
 }
 
@@ -467,7 +536,7 @@ TEST(choices_are_no_records)
 	tree.s.serial++;
 	tree_publish(&tree);
 	CHECK(run(WORDS("--now")) == 0 && says(": choices for 1 model taken, which this board"));
-	CHECK(run(WORDS("--status")) == 0 && says("\"taken\":5,\"choices\":2,"));
+	CHECK(run(WORDS("--status", "--json")) == 0 && says("\"taken\":5,\"choices\":2,"));
 	buf_free(&lines);
 	arena_free(&a);
 	tree_close(&tree);
@@ -478,7 +547,7 @@ TEST(a_turn_is_waited_for)
 	tree_open(&tree);
 	configure_server(tree.www);
 	CHECK(run(NULL) == 0); /* the first run waits for a random time */
-	CHECK(run(WORDS("--status")) == 0 && says("\"next_s\":"));
+	CHECK(run(WORDS("--status", "--json")) == 0 && says("\"next_s\":"));
 	tree_close(&tree);
 }
 

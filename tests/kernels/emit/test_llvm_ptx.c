@@ -3,8 +3,6 @@
  * is emitted again, has no local memory, and run on the host gives the bits that the interpreter of loops
  * gives, and the reference's answer within tolerance. SEED=n tries one seed, SEEDS=n changes their number.
  * PTX_DIR=dir writes PTX_EACH files per architecture there for the assembler (tests/sh/ptxas.sh). */
-#include "kernels/emit/ptx_regs.h"
-#include "kernels/space/resident.h"
 #include "tests/lib/ptx_cases.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
@@ -34,15 +32,17 @@ static int loops_of(const struct stmt *s)
 	return n;
 }
 
-/* With the estimate of its registers, for the assembler's test. */
-static bool write_text(const char *dir, const char *cpu, int i, const char *text, int registers)
+/* With the estimate of its registers, and with that of its schedule's plan if it has fragments, for the
+ * assembler's test. */
+static bool write_text(const char *dir, const char *cpu, int i, const char *text, int registers, int planned)
 {
 	char path[512];
 	snprintf(path, sizeof path, "%s/%s", dir, cpu);
 	mkdir(path, 0777);
 	snprintf(path, sizeof path, "%s/%s/%04d.ptx", dir, cpu, i);
 	FILE *f = fopen(path, "w");
-	bool good = f && fputs(text, f) >= 0 && fprintf(f, "//registers %d\n", registers) > 0;
+	bool good = f && fputs(text, f) >= 0 && fprintf(f, "//registers %d\n", registers) > 0 &&
+		    (!planned || fprintf(f, "//planned %d\n", planned) > 0);
 	return (!f || fclose(f) == 0) && good;
 }
 
@@ -127,14 +127,9 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 	if (!bad) {
 		const char *text = arena_strndup(&p.c.a, a.p, a.n);
 		bad = ptx_structure(p.l, text, &p.tg);
-		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0, registers = 0;
-		for (int i = 0; i < p.l->nentries; i++) {
-			int n = ptx_registers(a.p, a.n, i).usual;
-			int most = resident_registers(ptx_block_threads(text, i), p.l->entry[i].blocks);
-			n = n < most ? n : most;
-			registers = n > registers ? n : registers;
+		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0;
+		for (int i = 0; i < p.l->nentries; i++)
 			loops += loops_of(p.l->entry[i].body);
-		}
 		if (!bad && pragmas > loops)
 			bad = "more notes than loops";
 		o->pragmas += pragmas;
@@ -143,7 +138,8 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 			bad = "another text when it is emitted again";
 		if (!bad && !dir)
 			bad = compare(&p, &a, seed);
-		if (dir && !write_text(dir, cpu, o->tried, text, registers))
+		if (dir && !write_text(dir, cpu, o->tried, text, ptx_estimate(p.l, text),
+				       ptx_planned(&p.c.t, &p.tg, p.cand, &p.c.a)))
 			bad = "its file cannot be written";
 		if (bad && getenv("HONE_PRINT"))
 			puts(text);

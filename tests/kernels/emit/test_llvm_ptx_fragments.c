@@ -63,7 +63,10 @@ static void keep(const char *text, const struct target *t, uint64_t seed)
 	snprintf(path, sizeof path, "%s/%s", dir, t->cpu);
 	mkdir(path, 0777);
 	snprintf(path, sizeof path, "%s/%s/f%llu.ptx", dir, t->cpu, (unsigned long long)seed);
-	CHECK_OK(file_write(path, text, strlen(text)));
+	FILE *f = fopen(path, "w");
+	CHECK(f && fputs(text, f) >= 0 && fprintf(f, "//registers %d\n", ptx_estimate(&l, text)) > 0);
+	if (f)
+		CHECK(fclose(f) == 0);
 }
 
 /* The seed's program for its target, whose types the target has. */

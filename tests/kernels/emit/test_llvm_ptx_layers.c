@@ -3,7 +3,6 @@
  * has little else, so that nothing keeps a GPU from its peak. PTX_DIR=dir writes them there for the assembler
  * (tests/sh/ptxas.sh). */
 #include "kernels/emit/ptx_regs.h"
-#include "kernels/space/resident.h"
 #include "tests/lib/ptx_cases.h"
 #include "tests/lib/ptx_object.h"
 
@@ -139,9 +138,11 @@ TEST(large_layers)
 				one(i, ptx_cpus[c], dir);
 }
 
-/* A random candidate of the layer whose threads share boxes, for the assembler. */
-static void random_one(int i, const char *cpu, const char *dir, uint64_t seed)
+/* A random candidate of the layer, for the assembler: one whose threads share boxes, or one of fragments. */
+static void random_one(int i, const char *cpu, const char *dir, uint64_t seed, bool fragments)
 {
+	const struct space_want want = {.level = fragments ? LEVEL_HALF_SUM : LEVEL_FP32};
+	const char *key = fragments ? (seed % 3 ? "fragrows=" : "fragring=") : seed % 4 ? "share=" : "lane=";
 	struct arena a = {0};
 	struct target tg = ptx_target(cpu);
 	struct task t;
@@ -154,23 +155,19 @@ static void random_one(int i, const char *cpu, const char *dir, uint64_t seed)
 	rng_seed(&r, seed);
 	int rc = task_parse(layers[i].task, &t);
 	if (rc >= 0)
-		rc = space_make(&a, &t, &tg, &(struct space_want){.level = LEVEL_FP32}, &s);
+		rc = space_make(&a, &t, &tg, &want, &s);
 	CHECK_OK(rc);
-	if (rc >= 0 && draw_with(s, &r, seed % 4 ? "share=" : "lane=", cand) &&
-	    (rc = lower(&t, cand, &tg, &a, &l, &m)) >= 0 &&
+	if (rc >= 0 && draw_with(s, &r, key, cand) && (rc = lower(&t, cand, &tg, &a, &l, &m)) >= 0 &&
 	    emit_find("ptx")->emit(l, &tg, &a, &object) >= 0) {
 		const char *text = arena_strndup(&a, object.p, object.n);
-		int regs = 0;
-		for (int e = 0; e < l->nentries; e++) {
-			int n = ptx_registers(object.p, object.n, e).usual,
-			    most = resident_registers(ptx_block_threads(text, e), l->entry[e].blocks);
-			n = n < most ? n : most;
-			regs = n > regs ? n : regs;
-		}
-		snprintf(path, sizeof path, "%s/%s/l%d-%llu.ptx", dir, cpu, i, (unsigned long long)seed);
+		snprintf(path, sizeof path, "%s/%s/l%d-%llu%s.ptx", dir, cpu, i, (unsigned long long)seed,
+			 fragments ? "f" : "");
 		FILE *f = fopen(path, "w");
+		int planned = ptx_planned(&t, &tg, cand, &a);
+		CHECK((planned > 0) == fragments);
 		CHECK(f && fwrite(object.p, 1, object.n, f) == object.n &&
-		      fprintf(f, "//registers %d\n", regs) > 0);
+		      fprintf(f, "//registers %d\n", ptx_estimate(l, text)) > 0 &&
+		      (!planned || fprintf(f, "//planned %d\n", planned) > 0));
 		if (f)
 			CHECK(fclose(f) == 0);
 	}
@@ -182,9 +179,9 @@ TEST(random_schedules)
 {
 	const char *dir = getenv("PTX_DIR"), *each = getenv("PTX_EACH"), *seed = getenv("SEED");
 	for (int n = 0; dir && each && n < atoi(each); n++)
-		for (int c = 0; c < PTX_CPUS; c++)
-			random_one(n % LAYERS, ptx_cpus[c], dir,
-				   (seed ? strtoull(seed, NULL, 10) : 1) + (uint64_t)n);
+		for (int c = 0; c < 2 * PTX_CPUS; c++)
+			random_one(n % LAYERS, ptx_cpus[c / 2], dir,
+				   (seed ? strtoull(seed, NULL, 10) : 1) + (uint64_t)n, c % 2);
 }
 
 /* Boxes of 86 KB, where the architecture has them. */

@@ -5,6 +5,7 @@
 #include "kernels/graph/op.h"
 #include "platform/base/rng.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 static const struct import_opts none = {0};
@@ -615,11 +616,20 @@ TEST(external_data)
 	REQUIRE(symlink("/etc", link) == 0);
 	snprintf(link, sizeof link, "%s/passwd", onnx_tmp_dir());
 	REQUIRE(symlink("/etc/passwd", link) == 0);
+	snprintf(link, sizeof link, "%s/dangling", onnx_tmp_dir());
+	REQUIRE(symlink("sub/nothing", link) == 0);
+	snprintf(link, sizeof link, "%s/circle", onnx_tmp_dir());
+	REQUIRE(symlink("circle", link) == 0);
+	snprintf(link, sizeof link, "%s/inside", onnx_tmp_dir());
+	REQUIRE(symlink("sub/w.bin", link) == 0);
 	snprintf(link, sizeof link, "%s/fifo", onnx_tmp_dir());
 	REQUIRE(mkfifo(link, 0600) == 0);
 	REQUIRE_OK(import_external("sub/w.bin", "8", "12", &g));
 	CHECK(tensor_get(&g->value[g->node[0].in[1]].t, 0) == 1 &&
 	      tensor_get(&g->value[g->node[0].in[1]].t, 2) == 3);
+	graph_free(g);
+	REQUIRE_OK(import_external("inside", "8", "12", &g)); /* a link to a file below the folder */
+	CHECK(tensor_get(&g->value[g->node[0].in[1]].t, 0) == 1);
 	graph_free(g);
 	static const struct {
 		const char *location, *offset, *length, *part;
@@ -633,8 +643,10 @@ TEST(external_data)
 	    {"sub/../../x", "0", "12", "outside the model's folder", E_CORRUPT},
 	    {"/etc/passwd", "0", "12", "outside the model's folder", E_CORRUPT},
 	    {"", "0", "12", "outside the model's folder", E_CORRUPT},
-	    {"link/passwd", "0", "12", "symbolic link", E_CORRUPT},
-	    {"passwd", "0", "12", "symbolic link", E_CORRUPT},
+	    {"link/passwd", "0", "12", "a symbolic link that leads out of the folders", E_CORRUPT},
+	    {"passwd", "0", "12", "copy the data into the model's folder", E_CORRUPT},
+	    {"dangling", "0", "12", "beside the model", E_NOTFOUND},
+	    {"circle", "0", "12", "beside the model", E_IO},
 	    {"fifo", "0", "12", "not a regular file", E_CORRUPT},
 	    {"sub", "0", "12", "not a regular file", E_CORRUPT},
 	    {"none.bin", "0", "12", "beside the model", E_NOTFOUND},
@@ -648,6 +660,106 @@ TEST(external_data)
 	k.g.initializer[0]->has_raw_data = 0;
 	mk_entry(&k, k.g.initializer[0], "location", "sub/w.bin");
 	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_UNSUPPORTED, "needs the model's folder");
+}
+
+/* A folder as Hugging Face's hub keeps it: the model and its data are links into a folder of blobs. */
+static void make_hub(const char *hub, const char *location)
+{
+	struct onnx_maker k;
+	char path[256], target[256];
+	static const float w[] = {1, 2, 3}, other[] = {7, 7, 7};
+	static const char *const folders[] = {"",           "/blobs",       "/blobs/more",
+					      "/snapshots", "/snapshots/1", "/outside"};
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		snprintf(path, sizeof path, "%s%s", hub, folders[i]);
+		REQUIRE(mkdir(path, 0700) == 0);
+	}
+	small_model(&k);
+	k.g.initializer[0]->has_raw_data = 0;
+	mk_entry(&k, k.g.initializer[0], "location", location);
+	struct blob b = mk_bytes(&k);
+	snprintf(path, sizeof path, "%s/blobs/m", hub);
+	REQUIRE_OK(file_write(path, b.p, b.n));
+	arena_free(&k.a);
+	snprintf(path, sizeof path, "%s/blobs/w", hub);
+	REQUIRE_OK(file_write(path, w, sizeof w));
+	snprintf(path, sizeof path, "%s/outside/w", hub);
+	REQUIRE_OK(file_write(path, other, sizeof other));
+	snprintf(path, sizeof path, "%s/snapshots/1/model.onnx", hub);
+	REQUIRE(symlink("../../blobs/m", path) == 0);
+	snprintf(target, sizeof target, "%s/snapshots/1/in", hub);
+	REQUIRE(symlink("../../blobs", target) == 0);
+	snprintf(target, sizeof target, "%s/snapshots/1/out", hub);
+	REQUIRE(symlink("../../outside/w", target) == 0);
+}
+
+static void point_to(const char *hub, const char *target)
+{
+	char path[256], made[256];
+	snprintf(path, sizeof path, "%s/snapshots/1/model.onnx_data", hub);
+	snprintf(made, sizeof made, "%s/snapshots/1/made", hub);
+	(void)unlink(made);
+	CHECK(symlink(target, made) == 0 && rename(made, path) == 0);
+}
+
+static void *point_about(void *hub)
+{
+	for (int i = 0; i < 20000; i++)
+		point_to(hub, i % 2 ? "../../blobs/w" : "../../outside/w");
+	return NULL;
+}
+
+/* First weight of the imported model; negative: an error. */
+static double first_weight(const char *path)
+{
+	struct graph *g;
+	int rc = import_file(path, NULL, &g);
+	if (rc < 0)
+		return rc;
+	double w = tensor_get(&g->value[g->node[0].in[1]].t, 0);
+	graph_free(g);
+	return w;
+}
+
+TEST(external_data_through_links)
+{
+	char hub[128], path[256], elsewhere[256];
+	struct graph *g;
+	snprintf(hub, sizeof hub, "%s/hub", onnx_tmp_dir());
+	make_hub(hub, "model.onnx_data");
+	snprintf(path, sizeof path, "%s/snapshots/1/model.onnx", hub);
+	CHECK_FAILS(import_file(path, NULL, &g), E_NOTFOUND, "beside the model");
+	point_to(hub, "../../blobs/w");
+	CHECK(first_weight(path) == 1);
+	point_to(hub, "../../blobs/more/../w");
+	CHECK(first_weight(path) == 1);
+	point_to(hub, "in/w");
+	CHECK(first_weight(path) == 1);
+	point_to(hub, "../../outside/w");
+	CHECK_FAILS(import_file(path, NULL, &g), E_CORRUPT, "leads out of the folders");
+	point_to(hub, "out");
+	CHECK_FAILS(import_file(path, NULL, &g), E_CORRUPT, "leads out of the folders");
+	point_to(hub, "/dev/null");
+	CHECK_FAILS(import_file(path, NULL, &g), E_CORRUPT, "leads out of the folders");
+	/* A name that begins as the folder's does is another folder. */
+	snprintf(elsewhere, sizeof elsewhere, "%s/blobs-2", hub);
+	CHECK(mkdir(elsewhere, 0700) == 0);
+	snprintf(elsewhere, sizeof elsewhere, "%s/blobs-2/w", hub);
+	REQUIRE_OK(file_write(elsewhere, "123456789012", 12));
+	point_to(hub, elsewhere);
+	CHECK_FAILS(import_file(path, NULL, &g), E_CORRUPT, "leads out of the folders");
+	/* What counts is where the open file lies, however fast the link changes. */
+	pthread_t thread;
+	int right = 0, refused = 0;
+	REQUIRE(pthread_create(&thread, NULL, point_about, hub) == 0);
+	for (int i = 0; i < 2000; i++) {
+		double w = first_weight(path);
+		CHECK(w == 1 || w == E_CORRUPT);
+		right += w == 1;
+		refused += w == E_CORRUPT;
+	}
+	pthread_join(thread, NULL);
+	printf("%d imports, %d refused\n", right, refused);
 }
 
 TEST(export_round_trip)

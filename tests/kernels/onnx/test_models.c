@@ -93,7 +93,7 @@ static int halve(const char *from, const char *to)
 		struct tensor t, h;
 		if (p->data_type != 1)
 			continue;
-		rc = pb_tensor(&a, p, NULL, false, &t);
+		rc = pb_tensor(&a, p, &(struct pb_home){NULL, -1}, false, &t);
 		if (rc >= 0)
 			rc = tensor_alloc(&a, DT_F16, &t.shape, &h);
 		for (int64_t k = 0; rc >= 0 && k < shape_count(&t.shape); k++)

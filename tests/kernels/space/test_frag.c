@@ -185,8 +185,8 @@ static const struct {
     {product, "f16; ; blocks=4 fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=1", "sm_90", NULL},
     {product, "f16; ; blocks=9 fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=1", "sm_90",
      "no room for 9 blocks of 128 threads"},
-    {product, "f16; ; blocks=3 fragrows=4 fragcols=4 warprows=2 warpcols=2 fragk=1", "sm_90",
-     "no room for 3 blocks of 128 threads with"},
+    {product, "f16; ; blocks=4 fragrows=4 fragcols=4 warprows=2 warpcols=2 fragk=1", "sm_90",
+     "no room for 4 blocks of 128 threads with 168"},
     {wide, "f16; ; blocks=4 fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=4", "sm_90", NULL},
     {wide, "f16; ; blocks=4 fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=4", "sm_72",
      "bytes of shared buffers"},
@@ -482,7 +482,7 @@ TEST(drafts_count_parts_and_blocks)
 	tg.bw_gbs[1] = 1; /* bytes decide */
 	CHECK(draft_of(last_product, &tg, parts[2]) > 1.3 * draft_of(last_product, &tg, parts[1]));
 	tg = ptx_target("sm_90");
-	static const char block[] = "fragrows=3 fragcols=3 warprows=2 warpcols=2 fragk=1";
+	static const char block[] = "fragrows=4 fragcols=3 warprows=2 warpcols=2 fragk=1";
 	char cand[2][CAND_MAX];
 	for (int i = 0; i < 2; i++)
 		snprintf(cand[i], CAND_MAX, "f16; ; %s%s", i ? "blocks=4 " : "", block);
@@ -492,6 +492,48 @@ TEST(drafts_count_parts_and_blocks)
 	struct target other = tg;
 	strcpy(other.cpu, "sm_100"); /* of which it is not known: by what all have */
 	CHECK(draft_of(wide, &other, cand[0]) < 1e12);
+}
+
+/* Registers that a plan expects, beside those that ptxas 12.4 gives (make bench-ptxas tries many more). */
+TEST(plans_know_their_registers)
+{
+	enum { NEAR = 9 };
+	static const struct {
+		const char *text, *cand, *cpu;
+		int registers;
+	} rows[] = {
+	    {product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", 43},
+	    {product, "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=1", "sm_72", 62},
+	    {product, "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=1", "sm_90", 46},
+	    {product, "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_90", 54},
+	    {product, "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=4", "sm_80", 52},
+	    {product, "f16; ; fragrows=2 fragcols=1 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_87", 115},
+	    {wide, "f16; ; fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=1", "sm_72", 88},
+	    {wide, "f16; ; fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=1", "sm_80", 64},
+	    {wide, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=2", "sm_87", 76},
+	    {wide, "tf32; fragrows=2 fragcols=2 warprows=2 warpcols=2 fragk=2 fragring=2", "sm_90", 88},
+	    {last_conv, "f16; ; fragrows=1 fragcols=4 warprows=1 warpcols=2 fragk=1", "sm_80", 73},
+	    {product, "f16; ; split=k:8 spread=1 fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=1",
+	     "sm_80", 32},
+	    {product, "f16; ; split=k:16 spread=1 fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=2",
+	     "sm_80", 43},
+	    {last_product, "f16; ; split=k:64 spread=1 fragrows=1 fragcols=2 warprows=1 warpcols=2 fragk=2",
+	     "sm_80", 56},
+	    {bytes, "fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2 fragring=2", "sm_90", 68},
+	    {floats, "f16; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_87", 123},
+	    {floats, "bf16; fragrows=2 fragcols=2 warprows=1 warpcols=1 fragk=1", "sm_90", 64}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct target tg = ptx_target(rows[i].cpu);
+		REQUIRE_OK(task_parse(rows[i].text, t));
+		int n = ptx_planned(t, &tg, rows[i].cand, &a);
+		if (abs(n - rows[i].registers) > NEAR)
+			printf("%s on %s: %d registers, not %d\n", rows[i].cand, rows[i].cpu, n,
+			       rows[i].registers);
+		CHECK(abs(n - rows[i].registers) <= NEAR);
+		arena_free(&a);
+	}
 }
 
 /* The banks in which 8 neighbouring rows of 16 bytes begin, of 8. */

@@ -172,6 +172,13 @@ TEST(files_of_a_jetson)
 	CHECK(says(gpu_state_taint(&s, &later), "began to throttle"));
 	gpu_watch_read(w, &s);
 	CHECK(says(gpu_state_taint(&later, &s), "ceased to throttle"));
+	later.events = s.events + 1;
+	later.slowed = s.slowed;
+	CHECK(says(gpu_state_taint(&s, &later), "the board throttled"));
+	later = GPU_STATE_NONE; /* what is not told says nothing of the times */
+	CHECK(s.events > 0 && !gpu_state_taint(&s, &later) && !gpu_state_taint(&later, &s));
+	s.slowed = GPU_SLOWED_BOARD;
+	CHECK(!gpu_state_taint(&s, &later) && !gpu_state_taint(&later, &s));
 	gpu_watch_close(w);
 	sysroot_end(&b);
 	sysroot_begin(&b); /* a board that tells nothing */
@@ -243,7 +250,7 @@ TEST(states_of_any_bytes)
 		for (size_t k = 0; k < sizeof s; k++)
 			((unsigned char *)&s)[k] = rng_below(&r, 3) ? (unsigned char)rng_below(&r, 256) : 0;
 		gpu_state_clean(&s);
-		CHECK(s.load_pct >= -1 && s.load_pct <= 100 && s.slowed < 32);
+		CHECK(s.load_pct >= -1 && s.load_pct <= 100 && s.slowed < 32 && s.events >= -1);
 		int room = 1 + (int)rng_below(&r, sizeof text);
 		memset(text, 'x', sizeof text);
 		gpu_state_text(&s, text, room);

@@ -63,6 +63,24 @@ static void count_records(const char *folder, const char *word, size_t want)
 	json_decref(j);
 }
 
+/* As of workers (test_cli_faults.c): words of a driver are shown if it fails. */
+TEST(words_of_drivers_are_kept_aside)
+{
+	open_fake();
+	setenv("FAKE_OPENCL_TALKS", "1", 1);
+	CHECK_RUN(0, "run %s -q --random --device opencl:0 --cache %s", model(), tuned());
+	CHECK(!strstr(cli_err, "generated"));
+	CHECK_RUN(0, "run %s -v --random --device opencl:0 --cache %s", model(), tuned());
+	CHECK_SAYS(cli_err, "8 warnings generated.\n");
+	CHECK_SAYS(cli_err, "built with -w "); /* PoCL obeys it */
+	fake_lie("build-abort");
+	CHECK_RUN(0, "run %s -q --random --device opencl:0 --cache %s", model(), tuned());
+	CHECK_SAYS(cli_err, "8 warnings generated.\nfake: out of registers\n");
+	CHECK_SAYS(cli_err, "its driver crashed with signal 6");
+	unsetenv("FAKE_OPENCL_TALKS");
+	fake_lie("");
+}
+
 TEST(a_run_falls_back_to_the_processor)
 {
 	static const struct {
@@ -352,7 +370,7 @@ TEST(shares_are_of_the_machine_that_ran)
 		json_decref(j);
 	}
 	CHECK_RUN(0, "bench %s --threads 2 --device opencl:0 --cache %s --runs 1", model(), tuned());
-	CHECK_SAYS(cli_out, "(best kernels, opencl:0 and 2 threads)");
+	CHECK_SAYS(cli_out, "(best kernels, fp32, opencl:0 and 2 threads)");
 	CHECK_RUN(0, "help bench");
 	CHECK_SAYS(cli_out, "beside it");
 }

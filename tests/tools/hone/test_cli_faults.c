@@ -124,6 +124,25 @@ static uint32_t default_hash(const struct target *t, const char *cache, char tex
 	return hash;
 }
 
+/* What a driver's compiler says of good kernels is of no use to people; what it says before it ends the
+ * worker is. */
+TEST(words_of_drivers_are_kept_aside)
+{
+	struct target t;
+	open_fake();
+	const char *cache = new_cache("words", &t);
+	setenv("FAKE_OPENCL_TALKS", "1", 1);
+	for (int verbose = 0; verbose < 2; verbose++) {
+		CHECK_RUN(0, "tune %s %s --device opencl:0 --builders 0 --budget 1s --cache %s", model(),
+			  verbose ? "-v" : "-q", cache);
+		CHECK(verbose == (strstr(cli_err, "8 warnings generated.\n") != NULL));
+	}
+	fake_lie("build-abort");
+	(void)hone("tune %s --device opencl:0 --builders 0 --budget 1s --cache %s", model(), cache);
+	CHECK_SAYS(cli_err, "fake: out of registers\n");
+	unsetenv("FAKE_OPENCL_TALKS");
+}
+
 /* The result that a candidate of this class has. */
 static bool is_result(enum fake_class c, enum meas_status s)
 {

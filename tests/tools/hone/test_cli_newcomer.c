@@ -177,6 +177,21 @@ TEST(a_prefix_that_is_no_c_name_is_explained)
 	CHECK(file_exists(in_dir("c/bad_name.h")));
 	CHECK_RUN(0, "compile %s --c --name good_1 -o %s --threads 1", steering(), in_dir("c"));
 	CHECK(!strstr(cli_err, "--name"));
+	/* Names of files that are none of C, and one that would hide a header. */
+	static const char *const files[][2] = {
+	    {"-dash", "net_dash"}, {"2.fast", "net_2_fast"}, {"string", "net_string"}, {"x.$v2", "x_v2"}};
+	char model[1200], out[300];
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		snprintf(model, sizeof model, "%s/%s.onnx", dir, files[i][0]);
+		CHECK(symlink(steering(), model) == 0);
+		snprintf(out, sizeof out, "%s/c%zu", dir, i);
+		CHECK_RUN(0, "compile %s --c -o %s --threads 1", model, out);
+		snprintf(model, sizeof model, "C names begin with %s, ", files[i][1]);
+		CHECK_SAYS(cli_err, model);
+		snprintf(model, sizeof model, "cc -std=c99 -Wall -Werror -I %s -c %s/%s.c -o %s/x.o", out,
+			 out, files[i][1], out);
+		CHECK(system(model) == 0);
+	}
 }
 
 TEST(empty_names_are_explained)

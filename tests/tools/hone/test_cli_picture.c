@@ -102,6 +102,27 @@ TEST(a_picture_gives_free_sizes)
 		 one_node("batch.onnx", "Identity", "n 5 7 9")); /* as if its batch were fixed */
 	CHECK_RUN(2, "run %s --input %s", model, in_dir("f.png"));
 	CHECK_SAYS(cli_err, "an input of shape 1x5x7x9 does not hold one picture");
+	/* --shape of another input gives sizes that both have in common. */
+	struct onnx_maker k;
+	struct arena a = {0};
+	struct tensor y = {0};
+	char options[300], shape[160];
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 3 h w");
+	mk_input(&k, "m", 1, "1 1 h w");
+	mk_node(&k, "Mul", "x m", "y");
+	mk_output(&k, "y");
+	snprintf(model, sizeof model, "%s", write_model(&k, "mask.onnx"));
+	float mask[20] = {1};
+	const struct tensor m = {DT_F32, {4, {1, 1, 4, 5}}, mask};
+	CHECK_OK(tensor_write(in_dir("m.npy"), &m, NULL));
+	snprintf(options, sizeof options, "--shape m=1x1x4x5 --input m=%s", in_dir("m.npy"));
+	CHECK_RUN(0, "run %s --json --threads 1 --cache %s --input x=%s --output %s %s", model,
+		  in_dir("cache"), in_dir("f.png"), in_dir("out"), options);
+	CHECK_OK(tensor_read(&a, in_dir("out/y.npy"), &y, NULL));
+	shape_text(&y.shape, shape);
+	CHECK(!strcmp(shape, "1x3x4x5"));
+	arena_free(&a);
 }
 
 /* A picture with transparency is read as if it had none, and hone says so. */

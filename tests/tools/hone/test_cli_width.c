@@ -655,6 +655,20 @@ TEST(help_fits_its_terminal)
 	CHECK(hone_on_terminal(40, ON_OUT, "run --help") == 0);
 	CHECK_FITS(40);
 	CHECK(screen_reads("[--device cpu[:CLUSTER]|opencl:N|"));
+	/* Only a command that is to be pasted is wider. */
+	setenv("COLUMNS", "40", 1);
+	for (int i = 0; cmd_table[i]; i++) {
+		struct buf b = {0};
+		help_cmd(&hone_program, cmd_table[i], &b);
+		for (const char *p = buf_str(&b); *p; p += strcspn(p, "\n"), p += *p == '\n')
+			if (strcspn(p, "\n") > 40 && p[strcspn(p, "\n") - 1] != ' ') {
+				printf("hone %s --help: %.*s\n", cmd_table[i]->name, (int)strcspn(p, "\n"),
+				       p);
+				test_bad = 1;
+			}
+		buf_free(&b);
+	}
+	unsetenv("COLUMNS");
 }
 
 /* Lines of inspect on a model that it cannot import fit, too. */

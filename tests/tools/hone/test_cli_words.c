@@ -4,6 +4,7 @@
 #include "kernels/task/tensor.h"
 #include "platform/base/arena.h"
 #include "tests/lib/cli_model.h"
+#include "tools/hone/glossary.h"
 #include "tools/fleet/db.h"
 #include "tools/hone/cmd.h"
 
@@ -441,7 +442,13 @@ TEST(inspect_counts_portable_operators)
 	CHECK_RUN(0, "inspect %s", model);
 	CHECK_SAYS(cli_out, "Without tuned kernels, in portable C: TopK (1)");
 	CHECK_RUN(0, "bench %s --runs 2 --threads 1", model);
-	CHECK_SAYS(cli_out, "portable kernels, 1 thread): ");
+	CHECK_SAYS(cli_out, "portable kernels, fp32, 1 thread): ");
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --level exact", model);
+	CHECK_SAYS(cli_out, "portable kernels, exact, 1 thread): ");
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --level half --json", model);
+	j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "level")), "half"));
+	json_decref(j);
 	CHECK(!strstr(cli_out, "best kernels"));
 	if (!worker())
 		return;
@@ -472,8 +479,8 @@ TEST(models_without_a_task)
 		CHECK(!strstr(cli_out, "Every operator"));
 		CHECK_SAYS(cli_err, "Next: hone bench ");
 		CHECK_RUN(0, "bench %s --runs 2 --threads 1", model);
-		CHECK_SAYS(cli_out,
-			   i ? "onnx (no kernels, 1 thread): " : "onnx (portable kernels, 1 thread): ");
+		CHECK_SAYS(cli_out, i ? "onnx (no kernels, fp32, 1 thread): "
+				      : "onnx (portable kernels, fp32, 1 thread): ");
 		if (!worker())
 			continue;
 		CHECK_RUN(0, "tune %s --budget 2s --threads 1 --cache %s", model, in_dir("untuned"));
@@ -516,6 +523,7 @@ TEST(help_and_version_are_commands)
 	CHECK(!strcmp(by_option, cli_out));
 	CHECK_RUN(0, "help");
 	CHECK_SAYS(cli_out, "commands:");
+	CHECK_SAYS(cli_out, "`hone help words` explains the words of tables.\n");
 	CHECK_RUN(2, "help tuen");
 	CHECK_SAYS(cli_err, "did you mean 'tune'?");
 	CHECK_RUN(0, "help --json");
@@ -574,6 +582,41 @@ TEST(hone_fleet_root_replaces_only_roots)
 	CHECK(fleet(words) == 0);
 	snprintf(words, sizeof words, "root key %s", key);
 	CHECK(fleet(words) != 0);
+}
+
+/* Heads of tables, kinds of kernels, and what the lines below a table say. */
+TEST(words_of_tables_are_explained)
+{
+	static const char *const printed[] = {
+	    "us",     "gain",    "roofline",  "node",  "task",     "share", "peak",  "GFLOP/s",  "uses",
+	    "tuned",  "default", "fallback",  "alone", "portable", "rigor", "lanes", "level",    "limited by",
+	    "F(4,3)", "trial",   "candidate", "stale", "hint",     "conv",  "copy",  "matmul",   "median",
+	    "record", "rounds",  "disturbed", "CI",    "draft",    "box",   "race",  "schedule", "recipe"};
+	for (size_t i = 0; i < sizeof printed / sizeof *printed; i++)
+		if (!term_find(hone_terms, printed[i])) {
+			printf("no word '%s'\n", printed[i]);
+			test_bad = 1;
+		}
+	for (const struct term *t = hone_terms; t->name; t++) {
+		CHECK(t == hone_terms || strcasecmp(t[-1].name, t->name) < 0);
+		CHECK(t->text[strlen(t->text) - 1] == '.');
+		CHECK(!cmd_find(&hone_program, t->name)); /* `hone help NAME` is the command's */
+	}
+	CHECK_RUN(0, "help words");
+	CHECK_SAYS(cli_out, "\nlanes       How many 32-bit floats one vector instruction of the processor\n");
+	CHECK_RUN(0, "help roofline");
+	CHECK(!strncmp(cli_out, "roofline    The speed ", 22));
+	CHECK_RUN(0, "help ROOFLINE --json");
+	json_t *j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "name")), "roofline"));
+	json_decref(j);
+	CHECK_RUN(2, "help rigour");
+	CHECK_SAYS(cli_err, "no help on 'rigour'; did you mean 'rigor'?");
+	CHECK_RUN(2, "help wrods");
+	CHECK_SAYS(cli_err, "did you mean 'words'?");
+	CHECK_RUN(2, "rigor");
+	CHECK_SAYS(cli_err, "unknown command 'rigor'; `hone help rigor` explains the word");
+	CHECK(fleet("help words") == 2);
 }
 
 TEST(hone_fleet_has_the_same_words)

@@ -116,8 +116,9 @@ TEST(what_commands_print_is_on_the_page)
 		snprintf(words, sizeof words, with_model[i], model, none);
 		prints(words);
 	}
-	static const char *const plain[] = {"zoo", "version", "help", "help tune", "show", "status", "export -o %s/e", "devices",
-					    "devices --board"};
+	static const char *const plain[] = {
+	    "zoo",  "version", "help",           "help tune", "help words",     "help gain",
+	    "show", "status",  "export -o %s/e", "devices",   "devices --board"};
 	for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
 		snprintf(words, sizeof words, plain[i], dir);
 		if (!strcmp(plain[i], "show") || !strcmp(plain[i], "status") || strstr(plain[i], "export"))

@@ -382,4 +382,34 @@ TEST(orientation_of_exif)
 	CHECK(picture_orientation(&(struct blob){wrong, sizeof wrong}) == 0);
 }
 
+/* A PNG has its EXIF in a chunk before or behind the pixels. */
+TEST(orientation_of_a_png)
+{
+	static const uint8_t exif[] = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0,
+				       3,   0,   0, 0,  1, 0, 6, 0, 0, 0, 0, 0,    0};
+	struct arena a = {0};
+	struct buf b = {0};
+	pic_png(9, 7, PNG_COLOR_TYPE_RGB, 8, false, &b);
+	for (int i = 0; i < 3; i++) { /* before, behind, and one that is none */
+		uint8_t chunk[12 + sizeof exif] = {0};
+		struct buf with = {0};
+		struct picture p = {0};
+		size_t at = i == 0 ? 33 : b.n - 12; /* behind IHDR, before IEND */
+		put_big(chunk, sizeof exif, 4);
+		memcpy(chunk + 4, "eXIf", 4);
+		memcpy(chunk + 8, exif, sizeof exif);
+		chunk[8 + 19] = i == 2 ? 77 : 6;
+		put_big(chunk + 8 + sizeof exif, png_crc(chunk + 4, 4 + sizeof exif), 4);
+		buf_add(&with, b.p, at);
+		buf_add(&with, chunk, sizeof chunk);
+		buf_add(&with, b.p + at, b.n - at);
+		struct blob file = blob_of(&with);
+		CHECK_OK(picture_decode(&a, &file, &p));
+		CHECK(p.w == 9 && p.h == 7 && p.orientation == (i == 2 ? 0 : 6));
+		buf_free(&with);
+	}
+	buf_free(&b);
+	arena_free(&a);
+}
+
 TEST_MAIN
