@@ -212,6 +212,24 @@ TEST(an_answer_of_tune_that_is_lost_is_an_error)
 	}
 }
 
+TEST(halves_are_handed_over_as_f32)
+{
+	struct onnx_maker k;
+	char model[256];
+	mk_start(&k, 17, 1);
+	mk_input(&k, "x", 10, "1 8");
+	mk_node(&k, "Relu", "x", "y");
+	mk_output(&k, "y");
+	snprintf(model, sizeof model, "%s", write_model(&k, "halves.onnx"));
+	CHECK_RUN(0, "inspect %s", model);
+	CHECK_SAYS(cli_out, "hone takes and returns tensors of f16 and bf16 as f32.");
+	CHECK_RUN(0, "run %s --random --threads 1 -o %s", model, in_dir("halves"));
+	CHECK_RUN(0, "inspect %s", steering());
+	CHECK(!strstr(cli_out, "as f32"));
+	CHECK_RUN(0, "run --help");
+	CHECK_SAYS(cli_out, "float16 or bfloat16 are float32 here");
+}
+
 TEST(level_int8_without_a_recipe_names_both_ways)
 {
 	static const char *const commands[] = {"bench %s --runs 2", "run %s --random", "verify %s"};
