@@ -45,7 +45,7 @@ help:
 # ---- folders: each is one archive, and a folder sees itself and those before it. A new one is added here, to the
 # lists in_PROGRAM below and to tests/sh/layers.sh. ----
 ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space loops emit library graph qdq group onnx) search \
-	$(addprefix agent/,cache control run quantize bundle sync worker tune honed) $(addprefix tools/,hone fleet bench)
+	$(addprefix agent/,cache control run quantize calibrate bundle sync worker tune honed) $(addprefix tools/,hone fleet bench)
 # A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
 # emitter, strategy, cost model, policy or command is adding one file and editing none. (libhone knows dev_cpu alone.)
 KINDS  = platform/run/dev kernels/graph/op kernels/emit/emit kernels/library/library search/strategy search/cost agent/control/policy tools/hone/cmd
@@ -68,7 +68,7 @@ in_honed  = $(addprefix agent/,honed control cache) kernels/space kernels/task $
 in_sync   = $(addprefix agent/,sync control cache) search $(filter-out kernels/onnx,$(MATHS)) $(BASE)
 in_fleet  = tools/fleet tools/hone agent/sync agent/control agent/cache search $(filter-out kernels/onnx,$(MATHS)) $(BASE)
 in_worker = $(AGENT) $(MATHS) search $(BASE)
-in_hone   = tools/hone agent/quantize $(AGENT) $(MATHS) search $(BASE)
+in_hone   = tools/hone agent/calibrate agent/quantize $(AGENT) $(MATHS) search $(BASE)
 LDLIBS  += -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lmbedx509 -lmbedcrypto $(CLIBS)
 CLIBS   ?= -lpthread -lm
 # Pictures as inputs (tools/hone/picture.h): hone, tests and benchmarks alone.
@@ -245,7 +245,7 @@ $(foreach s,$(BENCHC),$(eval $(B)/tools/$(basename $(notdir $(s))): $(s:%.c=$(B)
 TLIBS   = $(call in,$(filter-out agent/honed,$(ROOMS)) agent/honed) $(B)/gen/tables.a
 $(B)/gen/tables.a: $(TABLES) $(call table_o,$(FLEETS))
 TEST_BIN = $(TESTS:%=$(B)/tests/test_%) $(patsubst %.c,$(B)/tools/%,$(notdir $(BENCHC)))
-NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,crypto fleet load polls herd idle net rss landscape model search strategies cache jobs boot yield quality row)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,crypto fleet load polls herd idle net rss landscape model search strategies cache jobs boot yield quality row others)
 WITH_LLVM = $(filter-out $(NO_LLVM),$(patsubst %.c,$(B)/tools/%,$(notdir $(BENCHC))) $(filter $(B)/tests/test_llvm_%,$(TEST_BIN)))
 WITHOUT   = $(filter-out $(WITH_LLVM),$(TEST_BIN)) $(patsubst %.c,$(B)/tests/%,$(notdir $(HELPERS)))
 $(WITHOUT): $(TLIBS)

@@ -54,7 +54,7 @@ t/%: $(B)/tests/test_%
 # All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh board-arm64 board-armhf fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = attacks.sh fleet.sh footprint.sh gpu_libs.sh gpu_pack.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh ship.sh units.sh man.sh image.sh seeds.sh nspawn.sh page.sh silero.sh
+SCRIPTS = attacks.sh calibrate.sh fleet.sh footprint.sh gpu_libs.sh gpu_pack.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh ship.sh units.sh man.sh image.sh seeds.sh nspawn.sh page.sh silero.sh
 # What other systems take of hone, and the pages for who builds them.
 SCRIPTS += docs.sh integrate.sh
 LONGEST := docs.sh $(LONGEST)

@@ -2,6 +2,7 @@
 /* The only name that libhone-device.so exports, and its errors, which it hands to libhone: the Makefile lets
  * `fail` be device_fail there, and so on. No other program links this file. */
 #include "agent/run/device_fit.h"
+#include "agent/run/inject.h"
 #include "kernels/library/library.h"
 
 #include <stdarg.h>
@@ -52,4 +53,5 @@ const struct device_lib hone_device_lib = {.fit = DEVICE_FIT,
 					   .close = plan_device_close,
 					   .target = plan_device_target,
 					   .of = plan_device_use,
-					   .libraries = &library_foreign};
+					   .libraries = &library_foreign,
+					   .injector = &hone_injector};

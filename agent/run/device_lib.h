@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of libhone that runs plans on devices with memory of their own (agent/run/plan_device.h), and the
- * kernels of libraries (kernels/library/library.h): libhone-device.so, a library of its own, which libhone
- * opens from beside itself, or from the folder hone there, when an application asks for such a device, or a
- * plan has such a kernel. Programs that do not ask map nothing of it. Both work on the same structures, so
+/* The part of libhone that runs plans on devices with memory of their own (agent/run/plan_device.h), the
+ * kernels of libraries (kernels/library/library.h), and puts errors into outputs for hone calibrate
+ * (agent/run/inject.h): libhone-device.so, a library of its own, which libhone opens from beside itself, or
+ * from the folder hone there, when an application asks for such a device, a plan has such a kernel, or
+ * $HONE_CALIBRATE is set. Other programs map nothing of it. Both work on the same structures, so
  * they must be of the same build: device_fit says whether they are. */
 #ifndef AGENT_DEVICE_LIB_H
 #define AGENT_DEVICE_LIB_H
@@ -33,6 +34,7 @@ struct device_lib {
 	void (*target)(const struct plan_device *d, struct target *t);
 	struct plan_device_use (*of)(const struct plan *p);
 	const struct foreign_code *libraries; /* kernels/library/library.h */
+	const struct injector *injector;      /* agent/run/inject.h */
 };
 
 extern const struct device_lib hone_device_lib;

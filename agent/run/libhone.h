@@ -23,6 +23,8 @@
 enum { MAX_CACHES = 16 };
 
 struct device_lib;
+struct injector;
+struct inject;
 
 /* A fair lock: threads get it in the order in which they asked. */
 struct turns {
@@ -115,6 +117,9 @@ struct hone_model {
 	atomic_bool cancel;
 	int status;
 	char text[1024]; /* text of the status */
+	/* Puts errors into outputs after each run (agent/run/inject.h); inject NULL: none. */
+	const struct injector *injector;
+	struct inject *inject;
 };
 
 /* libhone.c */
@@ -151,6 +156,8 @@ void device_release(struct hone_handle *h);
 int net_device_open(struct hone_handle *h, struct libhone_net *n) MUST_CHECK;
 int net_device_steps(const struct libhone_net *n); /* of its plan, that run there */
 void net_device_close(struct libhone_net *n);      /* after its plan was freed */
+/* For a model that has its outputs: sets m->inject if $HONE_CALIBRATE asks for it (agent/run/inject.h). */
+int model_inject_open(struct hone_model *m) MUST_CHECK;
 
 /* libhone_model.c: after a run has failed with E_IO. True: the model has left its device, now or before, and
  * the run may be repeated on the processor. */

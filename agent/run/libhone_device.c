@@ -2,6 +2,7 @@
 /* The device that a handle's models run on, if that is not the processor. */
 #include "agent/run/libhone.h"
 #include "agent/run/device_fit.h"
+#include "agent/run/inject.h"
 #include "agent/run/source.h"
 #include "platform/run/device_name.h"
 #include "platform/run/foreign.h"
@@ -121,6 +122,27 @@ int net_device_open(struct hone_handle *h, struct libhone_net *n)
 int net_device_steps(const struct libhone_net *n)
 {
 	return n->device ? n->lib->of(n->plan).steps : 0;
+}
+
+int model_inject_open(struct hone_model *m)
+{
+	const char *page = secure_getenv(INJECT_VARIABLE);
+	const struct device_lib *lib;
+	if (!page || !*page || m->from.want)
+		return E_OK;
+	int rc = open_lib(&lib);
+	if (rc < 0)
+		return fail_in(rc, "$" INJECT_VARIABLE " is set");
+	struct arena a = {0};
+	struct blob model = m->from.bytes;
+	if (m->from.path)
+		rc = file_read(&a, m->from.path, 0, &model);
+	m->injector = lib->injector;
+	if (rc >= 0)
+		rc = m->injector->open(page, hash_bytes(model.p, model.n), m->out, m->out_info, m->nout,
+				       &m->inject);
+	arena_free(&a);
+	return rc;
 }
 
 void net_device_close(struct libhone_net *n)

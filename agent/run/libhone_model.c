@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/libhone.h"
+#include "agent/run/inject.h"
 #include "platform/base/clock.h"
 
 #include <stdio.h>
@@ -33,6 +34,8 @@ void hone_model_close(struct hone_model *m)
 		return;
 	later_close(m);
 	net_free(m->net);
+	if (m->inject)
+		m->injector->close(m->inject);
 	pages_close(&m->own);
 	pthread_mutex_destroy(&m->refresh);
 	turns_close(&m->run);
@@ -103,6 +106,8 @@ int model_finish(struct hone_model *m, struct hone_model **out)
 	int rc = net_make(m->h, &m->from, NULL, &m->net);
 	if (rc >= 0)
 		rc = take_shape(m);
+	if (rc >= 0)
+		rc = model_inject_open(m);
 	m->load_ns = clock_now(&clock_real) - begin_ns;
 	if (rc < 0) {
 		hone_model_close(m);

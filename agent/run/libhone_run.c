@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/libhone.h"
+#include "agent/run/inject.h"
 #include "platform/base/clock.h"
 
 #include <errno.h>
@@ -79,6 +80,8 @@ static int run_tensors(struct hone_model *m, const struct tensor *in, struct ten
 	rc = plan_run(p, in, out);
 	if (m->h->pool)
 		turns_leave(&m->h->pool_turns);
+	if (rc >= 0 && m->inject)
+		rc = m->injector->run(m->inject, out);
 	return rc;
 }
 

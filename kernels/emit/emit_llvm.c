@@ -201,6 +201,7 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 			.masks = isa->masks,
 			.scopes = isa->scopes,
 			.in_order = draft_in_order(t) && llvm_assembles_a64(),
+			.evenly = !strcmp(t->cpu, "cortex-a55"),
 			.half = target_converts_f16(t)};
 	g.ctx = LLVMContextCreate();
 	g.mod = LLVMModuleCreateWithNameInContext("hone", g.ctx);

@@ -80,6 +80,7 @@ struct gen {
 		LLVMValueRef v;
 	} pipe_const;  /* the last one that was made, which its block may use again */
 	bool in_order; /* an AArch64 processor that issues in order */
+	bool evenly;   /* and that takes as long for each vector of a load: the cortex-a55 */
 	bool half;     /* the target converts between f16 and f32 */
 	bool narrow;   /* integers that fit 32 bits are i32 */
 	LLVMTypeRef f32, i1, i8, i16, i32, i64, ptr, vec[UNITS][LANE_KINDS];

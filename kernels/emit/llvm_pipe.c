@@ -3,10 +3,10 @@
  * order. LLVM puts loads between the multiply-adds, where each of them costs such a processor time: by LLVM's
  * model of the cortex-a53 a load of one or two vectors waits for the multiply-add before it, which takes six
  * cycles longer, and the processor itself starts nothing else for one cycle per 64 bits that it loads into
- * vectors. Here a load takes four vectors, of which none is loaded twice; each is loaded at least eight
+ * vectors. Here a load takes four vectors; each is loaded at least eight
  * multiply-adds before its use, the first ones of a step during the step before; and additions of addresses
- * stand together. With 8 points the model then gives 0.86 of its peak, with 7 points 0.82, and 0.71 with
- *points that do not lie side by side.
+ * stand together. With 7 or 8 points the model then gives 0.85 to 0.87 of its peak, and 0.73 with 8 points
+ *that do not lie side by side, whose loads of one vector each wait.
  *
  * A step is four channels of up to eight points and two vectors of weights: sums in v0 to v15, operands in
  *
@@ -28,10 +28,11 @@ enum {
 	VECTORS = PIPED_VECTORS,
 	POINTS = PIPED_POINTS,
 	STEP_BYTES = CHANNELS * VECTORS * LANES * 4, /* of weights */
-	MOST_STEPS = 9,                              /* in the assembly's loop: the taps of a 3x3 filter */
-	MOST_GROUP = 4,                              /* steps whose addresses are computed together */
+	MOST_STEPS = PIPED_STEPS,                    /* in the assembly's loop */
+	MOST_GROUP = 5,                              /* steps whose addresses are computed together */
 	MOST_APART = 1 << 12,                        /* bytes */
 	MOST_CONSTANTS = 8,
+	MOST_NUMBERS = 28, /* general registers: addresses, the count and constants */
 	MOST_TRIPS = 1 << 14,
 	FIRST_OPERAND = 16, /* v16 */
 	FIRST_WEIGHT = 24,
@@ -43,12 +44,13 @@ struct pipe {
 	const struct stmt *loop, *body;
 	int64_t trips;
 	int points, low;                /* low: in the first run of points that lie side by side */
+	int again;                      /* points of the second run that the first one loads, too */
 	int64_t apart;                  /* bytes between points of a run */
 	int64_t high_at;                /* bytes from the first point to the first of the second run */
 	int sum[POINTS * VECTORS];      /* variables: of point p and vector v the one at p * VECTORS + v */
 	const struct mem *in, *weights; /* the loads of the lowest addresses */
 	int64_t *at;                    /* bytes of the input's address per trip, from the first one's */
-	int steps, group;               /* in the assembly's loop; whose addresses are computed together */
+	int steps, groups; /* in the assembly's loop; parts whose addresses are computed together */
 	bool prefetches;
 };
 
@@ -153,6 +155,18 @@ static int by_point(const void *a, const void *b)
 	return x->point != y->point ? (x->point < y->point ? -1 : 1) : x->vector - y->vector;
 }
 
+/* Of seven points side by side the first run has three and loads four: LD4 takes LLVM's model of the
+ * cortex-a53 two cycles less than LD1 of three registers, and that of the cortex-a55 two cycles more. */
+static void load_one_again(const struct gen *g, struct pipe *p)
+{
+	if (g->evenly || p->points != POINTS - 1 || p->apart != CHANNELS * 4 ||
+	    p->high_at != LANES * p->apart)
+		return;
+	p->low = LANES - 1;
+	p->again = 1;
+	p->high_at -= p->apart;
+}
+
 static bool find_sums(struct gen *g, struct pipe *p, const struct sources *src)
 {
 	struct chain c[POINTS * VECTORS];
@@ -182,6 +196,7 @@ static bool find_sums(struct gen *g, struct pipe *p, const struct sources *src)
 		}
 	}
 	p->low = p->low ? p->low : p->points;
+	load_one_again(g, p);
 	return p->apart > 0 && p->apart % (CHANNELS * 4) == 0 && p->apart <= MOST_APART;
 }
 
@@ -238,14 +253,47 @@ static bool repeats(const struct pipe *p, int64_t steps)
 	return true;
 }
 
-/* As many steps as share their computation of addresses, and then as many as there are in the loop. */
-static bool find_steps(struct pipe *p)
+/* Cycles of a step's addresses by LLVM's model of the cortex-a53: the first addition of a group waits for a
+ * multiply-add. The last term keeps the code short. */
+static double address_cycles(int steps, int groups)
 {
-	for (p->group = MOST_GROUP; p->group > 0; p->group--)
-		for (p->steps = MOST_STEPS / p->group * p->group; p->steps > 0; p->steps -= p->group)
-			if (repeats(p, p->steps))
-				return true;
-	return false;
+	return (7. * groups + 2) / steps + .02 * steps;
+}
+
+static bool find_steps(struct pipe *p, int most)
+{
+	double best = 0;
+	p->steps = 0;
+	for (int steps = 1; steps <= MOST_STEPS; steps++) {
+		int groups = (steps + most - 1) / most;
+		double cycles = address_cycles(steps, groups);
+		if ((p->steps && cycles >= best) || !repeats(p, steps))
+			continue;
+		best = cycles;
+		p->steps = steps;
+		p->groups = groups;
+	}
+	return p->steps > 0;
+}
+
+/* The first step of a group. */
+static int group_begin(const struct pipe *p, int group)
+{
+	return group * p->steps / p->groups;
+}
+
+static int group_of(const struct pipe *p, int step)
+{
+	int g = 0;
+	while (group_begin(p, g + 1) <= step)
+		g++;
+	return g;
+}
+
+/* Steps of the largest group. */
+static int largest_group(const struct pipe *p)
+{
+	return (p->steps + p->groups - 1) / p->groups;
 }
 
 /* The number of iterations, if that is constant. */
@@ -311,7 +359,7 @@ static bool match(struct gen *g, const struct stmt *loop, struct pipe *p)
 	for (int64_t t = 0; t < p->trips; t++)
 		if (p->at[t] != t * STEP_BYTES)
 			return false;
-	return distances(g, p, p->in, p->at) && find_steps(p);
+	return distances(g, p, p->in, p->at);
 }
 
 /* ---- assembly ---- */
@@ -355,7 +403,7 @@ static void add(struct text *x, int to, int from, int64_t c)
 /* Points that are loaded for the first or the second run. Four lie one channel to a register. */
 static int loaded(const struct pipe *p, bool high)
 {
-	return high ? p->points - p->low : p->low;
+	return high ? p->points - p->low : p->low + p->again;
 }
 
 static bool lie_together(const struct pipe *p)
@@ -401,9 +449,9 @@ static void products(struct text *x, bool high, int channel)
 		}
 }
 
-/* Addresses of a group: of step j the second half of its weights at x->address + 3 * j, and of the step
- * behind it the two runs of points and the first half of the weights; for the last step of the group the
- * first run and the weights are at the running addresses. */
+/* Addresses of a group of n steps: of step j the second half of its weights, and of the step behind it the
+ * two runs of points and the first half of the weights; for the last step of the group the first run and the
+ * weights are at the running addresses. */
 static int high_weights(const struct text *x, int j)
 {
 	return x->address + 2 * j;
@@ -414,14 +462,14 @@ static int high_points(const struct text *x, int j)
 	return x->address + 2 * j + 1;
 }
 
-static int low_points(const struct text *x, int j)
+static int low_points(const struct text *x, int j, int n)
 {
-	return j == x->p->group - 1 ? x->in : x->address + 2 * x->p->group + 2 * j;
+	return j == n - 1 ? x->in : x->address + 2 * n + 2 * j;
 }
 
-static int low_weights(const struct text *x, int j)
+static int low_weights(const struct text *x, int j, int n)
 {
-	return j == x->p->group - 1 ? x->weights : x->address + 2 * x->p->group + 2 * j + 1;
+	return j == n - 1 ? x->weights : x->address + 2 * n + 2 * j + 1;
 }
 
 /* From the address of step i of the loop to that of step k, which may be the first one of the next
@@ -431,46 +479,46 @@ static int64_t between(const struct pipe *p, int i, int k)
 	return (k < p->trips ? p->at[k] : 0) - p->at[i];
 }
 
-static void addresses(struct text *x, int first)
+static void addresses(struct text *x, int first, int n)
 {
 	const struct pipe *p = x->p;
-	int group = p->group;
-	bool last = first + group == p->steps;
+	bool last = first + n == p->steps;
 	if (last)
 		buf_printf(&x->b, "subs $%d, $%d, #1\n", x->count, x->count);
-	for (int j = 0; j + 1 < group; j++)
-		add(x, low_points(x, j), x->in, between(p, first, first + j + 1));
-	for (int j = 0; j < group; j++)
+	for (int j = 0; j + 1 < n; j++)
+		add(x, low_points(x, j, n), x->in, between(p, first, first + j + 1));
+	for (int j = 0; j < n; j++)
 		add(x, high_weights(x, j), x->weights, STEP_BYTES * j + STEP_BYTES / 2);
-	for (int j = 0; j + 1 < group; j++)
-		add(x, low_weights(x, j), x->weights, STEP_BYTES * (j + 1));
-	add(x, x->in, x->in, between(p, first, first + group));
-	add(x, x->weights, x->weights, (int64_t)STEP_BYTES * group);
-	for (int j = 0; j + 1 < group && p->low < p->points; j++)
-		add(x, high_points(x, j), low_points(x, j), p->high_at);
+	for (int j = 0; j + 1 < n; j++)
+		add(x, low_weights(x, j, n), x->weights, STEP_BYTES * (j + 1));
+	add(x, x->in, x->in, between(p, first, first + n));
+	add(x, x->weights, x->weights, (int64_t)STEP_BYTES * n);
+	for (int j = 0; j + 1 < n && p->low < p->points; j++)
+		add(x, high_points(x, j), low_points(x, j, n), p->high_at);
 	if (last) {
 		buf_printf(&x->b, "csel $%d, $%d, $%d, eq\n", x->in, x->in_0, x->in);
 		buf_printf(&x->b, "csel $%d, $%d, $%d, eq\n", x->weights, x->weights_0, x->weights);
 	}
 	if (p->low < p->points)
-		add(x, high_points(x, group - 1), x->in, p->high_at);
+		add(x, high_points(x, n - 1), x->in, p->high_at);
 }
 
 static void step(struct text *x, int i)
 {
-	int j = i % x->p->group;
+	int g = group_of(x->p, i), first = group_begin(x->p, g), j = i - first,
+	    n = group_begin(x->p, g + 1) - first;
 	products(x, false, 0);
 	if (j == 0)
-		addresses(x, i);
+		addresses(x, i, n);
 	load_weights(x, true, high_weights(x, j));
 	products(x, true, 0);
 	products(x, false, 1);
 	products(x, true, 1);
-	load_weights(x, false, low_weights(x, j));
+	load_weights(x, false, low_weights(x, j, n));
 	products(x, false, 2);
 	products(x, true, 2);
 	products(x, false, 3);
-	load_points(x, false, low_points(x, j));
+	load_points(x, false, low_points(x, j, n));
 	products(x, true, 3);
 	load_points(x, true, high_points(x, j));
 }
@@ -565,30 +613,46 @@ static void prefetch(struct gen *g, const struct pipe *p, LLVMValueRef lo)
 	LLVMPositionBuilderAtEnd(g->b, done);
 }
 
+/* Writes the loop with addresses of up to `most` steps at once; false: it needs too many registers. */
+static bool write_loop(struct gen *g, struct pipe *p, int most, struct text *x)
+{
+	*x = (struct text){.p = p, .zero = true};
+	if (!find_steps(p, most))
+		return false;
+	int sums = p->points * VECTORS, numbers = 4 * largest_group(p) - 2 + 1 + 4;
+	for (int i = 0; i < sums; i++)
+		x->zero &= LLVMIsNull(g->cur[p->sum[i]]);
+	x->address = sums;
+	x->in = x->address + 4 * largest_group(p) - 2, x->weights = x->in + 1, x->count = x->in + 2;
+	x->in_0 = x->count + 1 + (x->zero ? 0 : sums), x->weights_0 = x->in_0 + 1;
+	x->constants = x->in_0 + 2;
+	write_text(x);
+	return !x->failed && numbers + x->nconstants <= MOST_NUMBERS && buf_ok(&x->b);
+}
+
 bool gen_pipe(struct gen *g, const struct stmt *s)
 {
 	struct pipe p;
+	struct text x;
 	if (!g->in_order || !match(g, s, &p))
 		return false;
-	int sums = p.points * VECTORS, addresses = 4 * p.group - 2;
-	struct text x = {.p = &p, .address = sums, .zero = true};
-	for (int i = 0; i < sums; i++)
-		x.zero &= LLVMIsNull(g->cur[p.sum[i]]);
-	x.in = sums + addresses, x.weights = x.in + 1, x.count = x.in + 2;
-	x.in_0 = x.count + 1 + (x.zero ? 0 : sums), x.weights_0 = x.in_0 + 1, x.constants = x.in_0 + 2;
-	write_text(&x);
-	bool good = !x.failed && buf_ok(&x.b);
-	if (good) {
-		LLVMValueRef lo = gen_as(g, gen_ix(g, s->lo), g->i64);
-		if (p.prefetches)
-			prefetch(g, &p, lo);
-		g->iv[s->var] = lo;
-		gen_open_scope(g);
-		call(g, &p, &x);
-		gen_close_scope(g);
+	bool good = false;
+	for (int most = MOST_GROUP; most > 0 && !good; most--) {
+		good = write_loop(g, &p, most, &x);
+		if (!good)
+			buf_free(&x.b);
 	}
+	if (!good)
+		return false;
+	LLVMValueRef lo = gen_as(g, gen_ix(g, s->lo), g->i64);
+	if (p.prefetches)
+		prefetch(g, &p, lo);
+	g->iv[s->var] = lo;
+	gen_open_scope(g);
+	call(g, &p, &x);
+	gen_close_scope(g);
 	buf_free(&x.b);
-	return good;
+	return true;
 }
 
 /* Whether a loop's body has only loads, prefetches and multiply-adds, as many as a step may have. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of a reduction around the body of a tile. */
 #include "kernels/loops/lower_parts.h"
+#include "kernels/space/draft.h"
 
 /* Lists the reduction loops: loops over blocks stay where the order puts them, loops inside of blocks come
  * last; fully unrolled axes have no loop. */
@@ -27,11 +28,19 @@ void nest_list_reductions(struct nest *k)
 		}
 }
 
+/* The channels of a loop in assembly (kernels/emit/llvm_pipe.c) for the tile that is bound. */
+static bool pipes(const struct nest *k, int axis)
+{
+	return draft_pipes(k->w->t, k->w->tg, k->st, k->s, k->n) == axis;
+}
+
 /* Steps of a body. Smaller last tiles run seldom but take as long to compile: they get one step, unless
- * chains take several steps in turn, or products of matrices need two. */
+ * chains take several steps in turn, products of matrices need two, or a loop in assembly all four, without
+ * which a tile takes three times as long. */
 static int steps(const struct nest *k, int axis)
 {
-	bool whole = k->s->chains > 1 || (k->s->mmla && axis == k->mmla.group);
+	bool whole = k->s->chains > 1 || (k->s->mmla && axis == k->mmla.group) ||
+		     (k->rests && k->s->unroll[axis] == PIPED_CHANNELS && pipes(k, axis));
 	return k->rests && !whole ? 1 : k->s->unroll[axis];
 }
 
@@ -199,18 +208,28 @@ static int64_t trips(const struct nest *k, int i)
 	return k->red[i].kind == RED_OUTER ? (extent + step - 1) / step : extent % step ? 0 : extent / step;
 }
 
+/* Whether loop i over channels is inside of more taps than a loop in assembly may have steps for: it is such
+ * a loop by itself (kernels/emit/llvm_pipe.c). */
+static bool pipes_alone(const struct nest *k, int i, int64_t around)
+{
+	return around > PIPED_STEPS && k->red[i].kind == RED_OUTER && i + 2 == k->nred &&
+	       pipes(k, k->red[i].axis);
+}
+
 /* Number of loops from i on that can be joined into one: another loop must be inside of them, no load may
  * move between them, and none of them is the one whose iterations are summed in f16. */
 static int joinable(const struct nest *k, int i)
 {
 	int n = 0;
+	int64_t all = 1;
 	while (i + n + 1 < k->nred && i + n != k->chunk && k->red[i + n].axis != k->s->share_axis &&
-	       !team_divides(k, i + n) && trips(k, i + n)) {
+	       !team_divides(k, i + n) && trips(k, i + n) && !pipes_alone(k, i + n, all)) {
 		unsigned moving = 0;
 		for (int r = 0; r < k->st->nreads; r++)
 			moving |= n && stage_in_body(k->st, r) && !(k->axes[r] >> k->red[i + n].axis & 1);
 		if (moving || (k->guarded && !k->unguard))
 			break;
+		all *= trips(k, i + n);
 		n++;
 	}
 	return n;

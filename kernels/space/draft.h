@@ -65,9 +65,10 @@ struct draft_regs draft_regs(const struct task *t, int stage, const struct sstag
  * issued a cycle. */
 double draft_arithmetic(const struct task *t, int lanes);
 /* Whether it is an AArch64 processor that issues in order: products of two vectors of weights and 2 to
- * PIPED_POINTS points, of four channels at a time, are then loops in assembly (kernels/emit/llvm_pipe.c). */
+ * PIPED_POINTS points, of four channels at a time, are then loops in assembly (kernels/emit/llvm_pipe.c) of
+ * up to PIPED_STEPS steps. */
 bool draft_in_order(const struct target *tg);
-enum { PIPED_POINTS = 8, PIPED_VECTORS = 2, PIPED_CHANNELS = 4 };
+enum { PIPED_POINTS = 8, PIPED_VECTORS = 2, PIPED_CHANNELS = 4, PIPED_STEPS = 16 };
 /* The axis of the channels in such a loop, for tiles of these points and vectors; -1: there is none. */
 int draft_pipes(const struct task *t, const struct target *tg, const struct stage *st, const struct sstage *s,
 		const int *tile);

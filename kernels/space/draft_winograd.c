@@ -46,6 +46,8 @@ static double block_raw(const struct sstage *s, const struct winograd_speeds *v,
 	double points = w->m + 2, tile = points * w->px, steps = points * ceil((double)count / w->px);
 	double filter = s->w16 ? 11 + RAW_CONVERTS : 11;
 	double step = draft_join(tile / 2, v->others * (.75 * tile + filter));
+	if (v->in_order) /* by LLVM's model of the cortex-a53: each load and each transform waits */
+		step = (7 * tile + 11 * filter) / FMA_PER_CYCLE;
 	return steps * (channels * step + v->others * (WINO_CALL + 3 * tile));
 }
 

@@ -296,6 +296,18 @@ static int panel_axis(const struct space *s, const struct stage *st, int lane)
 	return lane;
 }
 
+/* A filter of more taps than a loop in assembly has steps for is a loop over its taps around one over the
+ * channels, which are its first axis. */
+static void channels_last(const struct space *s, const struct stage *st, struct sstage *out)
+{
+	int c = stage_spatial(st);
+	double taps = stage_steps(st) / (double)extent_guess(st->axis[c].extent);
+	if (taps <= PIPED_STEPS || draft_pipes(s->t, &s->tg, st, out, out->tile) != c)
+		return;
+	memmove(out->order + c, out->order + c + 1, (size_t)(st->naxes - 1 - c));
+	out->order[st->naxes - 1] = (uint8_t)c;
+}
+
 /* Loops over pixels are outside of loops over panels if all panels stay in the L2; else each panel serves all
  * pixels before the next panel. */
 void rules_order(const struct space *s, int stage, struct sstage *out)
@@ -320,6 +332,7 @@ void rules_order(const struct space *s, int stage, struct sstage *out)
 				out->order[n++] = (uint8_t)a;
 		if (inside)
 			out->order[n++] = (uint8_t)panel;
+		channels_last(s, st, out);
 	}
 }
 

@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 enum { MAX_REPEATS = 8 };
 
@@ -128,6 +129,8 @@ static int contraction_spare(const struct space *s, const struct stage *st, cons
 	for (int a = 0; a < stage_spatial(st); a++)
 		points *= c->tile[a];
 	bool half = points <= s->tg.regs / 2 && c->chains == 1 && stage_sum(s->t, st) != SUM_DOT;
+	if (!s->tg.fma && !strcmp(s->tg.isa, "armv7-neon"))
+		return usual; /* view_of() counts a quarter of the registers less */
 	return s->tg.fma ? usual : half && rules_unfused(s) ? 3 : usual + 3;
 }
 
@@ -372,6 +375,22 @@ static void map_tile(const struct space *s, int stage, int pixel, int want, stru
 	rules_finish(s, stage, out);
 }
 
+/* Makes a row of points shorter until LLVM keeps the tile in registers: a candidate that spills is not even
+ * timed. On Arm processors another tile than the default's needs more of them than the default's, as LLVM
+ * loads the operands of several points first, and those of all steps on cores that issue in order. Measured
+ * by what spills. Returns false if no row fits. */
+static bool shrink(const struct space *s, int stage, int pixel, struct sstage *c)
+{
+	int spare = draft_in_order(&s->tg) ? 8 : 3;
+	bool contracts = stage_contracts(s->t, &s->t->stage[stage], c->lane);
+	do
+		if (tile_fits(s, stage, c) &&
+		    (!contracts || draft_live(s->t, stage, c) <= s->tg.regs - spare))
+			return true;
+	while (c->tile[pixel]-- > 1);
+	return false;
+}
+
 bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -388,11 +407,13 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 	struct space wide;
 	s = rules_width(s, out->lanes, &wide);
 	int pixel = stage_pixel_axis(s, stage, out->lane, -1);
-	bool contracts = stage_contracts(s->t, st, out->lane);
+	bool contracts = stage_contracts(s->t, st, out->lane), arm = !strncmp(s->tg.isa, "arm", 3);
 	if (out->lane < 0) {
 		rules_finish(s, stage, out);
 		return variant == 0 || variant == 4;
 	}
+	if (variant == 4 && arm && contracts && odd_reads(s, st, out))
+		return false; /* lanes that lie apart: LLVM keeps all their values, and spills */
 	if (!contracts && st->comb == COMB_NONE) {
 		static const int want[] = {4, 2, 8, 1, 4};
 		int most = stage_long_body(st) ? long_points(s, st) : want[variant];
@@ -419,6 +440,8 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 					 : largest_divisor(n, room) * 2 > room ? largest_divisor(n, room)
 									       : room);
 		rules_finish(s, stage, out);
+		if (arm && !shrink(s, stage, pixel, out))
+			return false;
 	}
 	return rules_fits(s, stage, out);
 }

@@ -5,7 +5,7 @@ b=$1 good=0 bad=0
 # The folders in order: each may include and call itself and those before it; tests/ may use all.
 order="platform/base platform/machine platform/run
 	kernels/task kernels/space kernels/loops kernels/emit kernels/library kernels/graph kernels/qdq kernels/group kernels/onnx search
-	agent/cache agent/control agent/run agent/quantize agent/bundle agent/sync agent/worker agent/tune agent/honed
+	agent/cache agent/control agent/run agent/quantize agent/calibrate agent/bundle agent/sync agent/worker agent/tune agent/honed
 	tools/hone tools/fleet tools/bench"
 
 check() { # description, list of offenders (empty: good)

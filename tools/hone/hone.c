@@ -7,10 +7,10 @@
 #include "tools/hone/model.h"
 #include <stddef.h>
 
-static const char *const order[] = {"zoo",    "inspect", "quantize", "tune",    "bench",  "run",
-				    "verify", "tasks",   "explain",  "report",  "show",   "devices",
-				    "doctor", "status",  "wait",     "inhibit", "resume", "bugreport",
-				    "help",   "version", NULL};
+static const char *const order[] = {"zoo",       "inspect", "quantize", "calibrate", "tune",    "bench",
+				    "run",       "verify",  "tasks",    "explain",   "report",  "show",
+				    "devices",   "doctor",  "status",   "wait",      "inhibit", "resume",
+				    "bugreport", "help",    "version",  NULL};
 
 static int prepare(const struct args *a)
 {

@@ -22,6 +22,12 @@
 	     "operand Y out f32 [1," #k "," #size "," #size "] 0.1/4.2.3.1;2+1+1;3+1+1\n"                    \
 	     "stage n:1 k:" #k " y:" #size " x:" #size " | c:" #c " r:3 s:3\nread X [n,c,y+r-1,x+s-1]\n"     \
 	     "read W [k,c,r,s]\nread B [k]\n" MAC
+#define CONV5(c, k, size)                                                                                    \
+	TASK "operand X in f32 [1," #c "," #size "," #size "] 0.1/4.2.3.1;2+2+2;3+2+2\n"                     \
+	     "operand W const f32 [" #k "," #c ",5,5] plain\noperand B const f32 [" #k "] plain\n"           \
+	     "operand Y out f32 [1," #k "," #size "," #size "] 0.1/4.2.3.1\n"                                \
+	     "stage n:1 k:" #k " y:" #size " x:" #size " | c:" #c " r:5 s:5\nread X [n,c,y+r-2,x+s-2]\n"     \
+	     "read W [k,c,r,s]\nread B [k]\n" MAC
 #define CONV1(c, k, size, from, at)                                                                          \
 	TASK "operand X in f32 [1," #c "," #from "," #from "] 0.1/4.2.3.1\n"                                 \
 	     "operand W const f32 [" #k "," #c ",1,1] plain\noperand B const f32 [" #k "] plain\n"           \
@@ -52,14 +58,15 @@ static const struct layer {
 } layers[] = {
     {"resnet18 3x3 64 56x56", CONV3(64, 64, 56), LEVEL_EXACT, false, true, .9, .85},
     {"resnet18 3x3 128 28x28", CONV3(128, 128, 28), LEVEL_EXACT, false, true, .9, .85},
-    {"resnet18 3x3 256 14x14", CONV3(256, 256, 14), LEVEL_EXACT, false, false, .9, .82},
-    {"resnet18 3x3 512 7x7", CONV3(512, 512, 7), LEVEL_EXACT, false, false, .9, .82},
+    {"resnet18 3x3 256 14x14", CONV3(256, 256, 14), LEVEL_EXACT, false, true, .9, .85},
+    {"resnet18 3x3 512 7x7", CONV3(512, 512, 7), LEVEL_EXACT, false, false, .9, .85},
     {"resnet18 3x3 64 56x56 Winograd", CONV3(64, 64, 56), LEVEL_FP32, false, true, .9, .85},
     {"resnet18 1x1 64-128 28x28", CONV1(64, 128, 28, 56, "2*y,2*x"), LEVEL_EXACT, false, false, .9, .7},
     {"resnet18 1x1 256-512 7x7", CONV1(256, 512, 7, 14, "2*y,2*x"), LEVEL_EXACT, false, false, .9, .7},
+    {"5x5 48-64 28x28", CONV5(48, 64, 28), LEVEL_EXACT, false, true, .9, .85},
     {"mobilenetv2 1x1 96-24 56x56", CONV1(96, 24, 56, 56, "y,x"), LEVEL_EXACT, false, true, .9, .85},
-    {"mobilenetv2 1x1 192-64 14x14", CONV1(192, 64, 14, 14, "y,x"), LEVEL_EXACT, false, false, .9, .82},
-    {"mobilenetv2 1x1 320-1280 7x7", CONV1(320, 1280, 7, 7, "y,x"), LEVEL_EXACT, false, true, .9, .82},
+    {"mobilenetv2 1x1 192-64 14x14", CONV1(192, 64, 14, 14, "y,x"), LEVEL_EXACT, false, false, .9, .85},
+    {"mobilenetv2 1x1 320-1280 7x7", CONV1(320, 1280, 7, 7, "y,x"), LEVEL_EXACT, false, true, .9, .85},
     {"mobilenetv2 depthwise 144 56x56", DEPTHWISE(144, 56), LEVEL_EXACT, false, true, 0, 0},
     {"i8 3x3 128 28x28", BYTES(128, 128, 28, 3, ";2+1+1;3+1+1", "y+r-1,x+s-1"), LEVEL_EXACT, true, true, .9,
      0},
@@ -341,6 +348,41 @@ static struct result try_cand(const struct core *c, const struct target *tg, con
 	return x;
 }
 
+static bool spills(const struct task *t, const struct target *tg, const char *cand)
+{
+	struct arena a = {0};
+	struct loops *l;
+	struct manifest m;
+	struct blob o;
+	int rc = lower(t, cand, tg, &a, &l, &m);
+	if (rc >= 0)
+		rc = emit_find("llvm")->emit(l, tg, &a, &o);
+	arena_free(&a);
+	return rc == E_SPILL;
+}
+
+/* A rule that spills takes the search a compilation and gives it nothing, and a default whose draft is far
+ * from those of the rules has a tile that shares too little. */
+static void check_rules(const struct core *c, const struct layer *y, const struct space *s,
+			const struct task *t, const struct target *tg, const char *first)
+{
+	double least = space_draft(s, first);
+	char cand[CAND_MAX];
+	for (int at = 0; space_portfolio(s, &at, cand) >= 0;) {
+		double ns = space_draft(s, cand);
+		least = ns < least ? ns : least;
+		if (y->least > 0 && spills(t, tg, cand)) {
+			printf("%s %s: a rule spills: %s\n", c->cpu, y->name, cand);
+			test_bad = 1;
+		}
+	}
+	if (!y->bytes && space_draft(s, first) > 1.5 * least) {
+		printf("%s %s: the default's draft is %.1f times the least of a rule: %s\n", c->cpu, y->name,
+		       space_draft(s, first) / least, first);
+		test_bad = 1;
+	}
+}
+
 static void one(const struct core *c, const struct layer *y)
 {
 	struct arena a = {0};
@@ -360,6 +402,7 @@ static void one(const struct core *c, const struct layer *y)
 		return;
 	}
 	space_default(s, cand);
+	check_rules(c, y, s, t, &tg, cand);
 	struct result first = try_cand(c, &tg, y, cand, peak), drafted = {.rc = E_SPILL};
 	if (getenv("MCA_LOOP"))
 		CHECK(system(strcat(strcpy((char[256]){""}, "cat "), scratch("s"))) == 0);

@@ -53,7 +53,9 @@ static void conv_text(const struct conv *s, char *out, size_t room)
 
 static void draw_cand(struct rng *r, const struct conv *s, char out[CAND_MAX])
 {
-	static const char *const order[] = {"n,y,x,k,c,r,s", "k,n,y,x,c,r,s"};
+	static const char *const order[] = {"n,y,x,k,c,r,s", "k,n,y,x,c,r,s", "n,y,x,k,r,s,c",
+					    "k,n,y,x,r,s,c"};
+	bool taps_first = rng_below(r, 3) == 0; /* then 25 taps are a loop around one over the channels */
 	char tile[32], split[48] = "";
 	bool panels = rng_below(r, 2);
 	if (s->taps == 3 && s->stride == 1 && rng_below(r, 3) == 0) {
@@ -69,8 +71,9 @@ static void draw_cand(struct rng *r, const struct conv *s, char out[CAND_MAX])
 		snprintf(tile, sizeof tile, "y:2,x:%u", 2 + (unsigned)rng_below(r, 3));
 	if (panels && s->c >= 16 && rng_below(r, 2))
 		snprintf(split, sizeof split, " split=c:%d", 8);
-	snprintf(out, CAND_MAX, "lane=k:4 tile=k:2,%s unroll=c:4 order=%s par=%d%s%s", tile, order[panels],
-		 panels ? 1 : 2, split, panels && rng_below(r, 2) ? " prefetch=1" : "");
+	snprintf(out, CAND_MAX, "lane=k:4 tile=k:2,%s unroll=c:4 order=%s par=%d%s%s", tile,
+		 order[2 * taps_first + panels], panels ? 1 : 2, split,
+		 panels && rng_below(r, 2) ? " prefetch=1" : "");
 }
 
 /* LD1 or LD4 of four registers of four floats. */

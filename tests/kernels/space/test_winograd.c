@@ -481,6 +481,27 @@ TEST(defaults_of_many_channels)
 	arena_free(&a);
 }
 
+/* A core that issues in order waits for each load of a filter's transform, so the default transforms filters
+ * ahead, also where their bytes come from memory. */
+TEST(filters_are_transformed_ahead_in_order)
+{
+	static const struct shape_case many = {1, 512, 512, 7, 7, 1, 1, 4, "post acc r2 add 0 max\n", false};
+	static const double gbs[4] = {11, 5, 0, 2};
+	struct arena a = {0};
+	struct target board;
+	struct space *s;
+	char cand[CAND_MAX];
+	REQUIRE_OK(target_baseline("armv8-a", &board));
+	strcpy(board.cpu, "cortex-a53");
+	board.fma_gflops = 11.2;
+	board.l1_bytes = 32768, board.l2_bytes = 1 << 19;
+	memcpy(board.bw_gbs, gbs, sizeof gbs);
+	REQUIRE_OK(space_make(&a, open_task(&a, &many), &board, NULL, &s));
+	space_default(s, cand);
+	CHECK(strstr(cand, "winograd=4") && !strstr(cand, "raw"));
+	arena_free(&a);
+}
+
 /* ---- devices of work items ---- */
 
 static const struct shape_case shapes[] = {{1, 8, 8, 8, 8, 1, 1, 8, ADD},
