@@ -75,7 +75,7 @@ unsigned cache_file_mode(const char *dir)
 
 bool cache_top_seg(const struct cache *c, const struct seg *s)
 {
-	return s->fd >= 0 && s->layer == c->nlayers - 1 && cache_writers_seg(s);
+	return s->fd >= 0 && s->layer == c->nlayers - 1 && s->own;
 }
 
 void cache_remove_seg(const struct cache *c, struct seg *s)
@@ -104,6 +104,8 @@ int cache_seg_add(struct cache *c, const struct seg *s)
 		c->nsegs++;
 	}
 	c->seg[at] = *s;
+	/* A program that only reads is told by the kind alone. */
+	c->seg[at].own = s->kind != SEG_MIXED && (!CACHE_WRITES || cache_own_name(s->name));
 	return at;
 }
 
@@ -139,8 +141,7 @@ static int open_one(struct cache *c, int layer, const char *name, struct passed 
 {
 	struct layer *of = &c->layer[layer];
 	struct seg s;
-	int rc =
-	    seg_open(of->dir, name, c->lock_fd >= 0 && layer == c->nlayers - 1 && cache_own_name(name), &s);
+	int rc = seg_open(of->dir, name, c->lock_fd >= 0 && layer == c->nlayers - 1, &s);
 	if (rc == E_NOTFOUND || rc == E_USAGE)
 		return rc == E_NOTFOUND ? 1 : rc;
 	if (rc < 0) {
@@ -219,10 +220,10 @@ static int open_layer(struct cache *c, int layer)
 static int by_number(const void *a, const void *b)
 {
 	const struct seg *x = a, *y = b;
-	bool own = cache_writers_seg(x);
+	bool own = x->own;
 	if (x->layer != y->layer)
 		return x->layer < y->layer ? -1 : 1;
-	if (own != cache_writers_seg(y))
+	if (own != y->own)
 		return own ? 1 : -1;
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
@@ -243,7 +244,7 @@ static void drop_replaced(struct cache *c)
 	struct replaced r = {0};
 	for (int i = 0; i < c->nsegs; i++) {
 		const struct seg *s = &c->seg[i];
-		if (s->fd < 0 || !cache_writers_seg(s))
+		if (s->fd < 0 || !s->own)
 			continue;
 		raise(&r.by_any[s->layer][s->kind], s->replaces);
 		if (!s->foreign)
@@ -251,7 +252,7 @@ static void drop_replaced(struct cache *c)
 	}
 	for (int i = 0; i < c->nsegs; i++) {
 		struct seg *s = &c->seg[i];
-		if (s->fd < 0 || !cache_writers_seg(s) ||
+		if (s->fd < 0 || !s->own ||
 		    s->number >= (s->foreign ? r.by_any : r.by_ours)[s->layer][s->kind])
 			continue;
 		if (c->lock_fd >= 0 && cache_top_seg(c, s) && !c->layer[s->layer].unread)

@@ -31,11 +31,6 @@ bool cache_own_name(const char *name)
 	return n == 8 && !strcmp(name + n, ".seg");
 }
 
-bool cache_writers_seg(const struct seg *s)
-{
-	return s->kind != SEG_MIXED && cache_own_name(s->name);
-}
-
 static int add(struct segment_names *l, const char *name)
 {
 	uint64_t number = cache_number(name);

@@ -150,10 +150,7 @@ void cache_layers_close(struct cache *c);
 int cache_seg_add(struct cache *c, const struct seg *s) MUST_CHECK; /* returns its index */
 /* Closes a segment and removes its file, unless another file has its name by now. */
 void cache_remove_seg(const struct cache *c, struct seg *s);
-/* Whether a cache's writer made the file. Packs, and files of other names, are a user's: they are read, below
- * those of the writer, and stay as they are. */
-bool cache_writers_seg(const struct seg *s);
-/* Open, made by a writer, and in the layer that is written. */
+/* Open, made by a writer (seg->own), and in the layer that is written. */
 bool cache_top_seg(const struct cache *c, const struct seg *s);
 unsigned cache_file_mode(const char *dir);                      /* users who may list the folder may read its
 								   files */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/group/compose.h"
-#include "kernels/task/task_stage.h"
 
 #include <string.h>
 
@@ -158,34 +157,13 @@ static void drop_stage(struct task *t, int k)
 	task_drop_operand(t, tmp);
 }
 
-/* Whether a stage reads outside of operand i, in its halo or beyond it. */
-static bool is_read_outside(const struct task *t, int i)
-{
-	int64_t lo, hi;
-	for (int k = 0; k < t->nstages; k++)
-		for (int r = 0; r < t->stage[k].nreads; r++)
-			for (int d = 0; d < t->operand[i].dims.rank; d++) {
-				index_range(&t->stage[k], &t->stage[k].read[r].dim[d], &lo, &hi);
-				if (t->stage[k].read[r].operand == i &&
-				    (lo < 0 || hi >= t->operand[i].dims.d[d]))
-					return true;
-			}
-	return false;
-}
-
 bool task_inline(struct task *t, int k)
 {
 	struct task out = *t;
 	const struct stage *map = &t->stage[k];
-	int tmp = map->out.operand, from = map->read[0].operand;
-	if (t->operand[tmp].role != ROLE_TMP || !stage_maps(t, map))
+	int tmp = map->out.operand;
+	if (t->operand[tmp].role != ROLE_TMP || t->operand[tmp].fill != 0 || !stage_maps(t, map))
 		return false;
-	if (is_read_outside(t, tmp)) { /* a copy: what it reads is then read outside in its stead */
-		if (map->body.n != 1 || map->body.at[0].op != P_READ || task_reads(t, from) > 1 ||
-		    is_read_outside(t, from))
-			return false;
-		out.operand[from].fill = t->operand[tmp].fill;
-	}
 	for (int s = k + 1; s < t->nstages; s++)
 		for (int r = 0; r < out.stage[s].nreads; r++)
 			if (out.stage[s].read[r].operand == tmp && !inline_read(&out.stage[s], r, map))

@@ -322,7 +322,6 @@ static bool spread(struct viewer *w, struct group *p, int i, const struct group 
 	memcpy(s->axis, from->axis, sizeof s->axis);
 	s->naxes = from->naxes;
 	t->operand[i].dims = q->task->operand[from->read[0].operand].dims;
-	t->operand[i].fill = q->task->operand[from->read[0].operand].fill;
 	if (task_check(t) < 0)
 		return false;
 	*p->task = *t;

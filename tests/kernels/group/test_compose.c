@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps that are inlined into their readers: equal answers with one stage less. */
 #include "kernels/group/compose.h"
-#include "kernels/group/group_parts.h"
 #include "tests/lib/kernel_cases.h"
 
 static struct task parse(const char *text)
@@ -73,49 +72,25 @@ TEST(stages_that_cannot_join_their_reader)
 }
 
 /* A copy with a border, as of an input of the model, and the maximum over windows that reach into the border:
- * the input is read outside in the border's stead, and has its fill there. */
+ * the input, which would be read in its stead, has another fill. */
 TEST(borders_keep_their_fill)
 {
 	static const char form[] =
 	    "task syms=0\noperand X in f32 [5] plain\noperand T tmp f32 [5] plain%s\n"
-	    "operand Y out f32 [3] plain\nstage i:5\nread X [i]\nbody %s\nwrite T [i]\n"
+	    "operand Y out f32 [3] plain\nstage i:5\nread X [i]\nbody r0\nwrite T [i]\n"
 	    "stage y:3 | r:3\nread T [2*y+r-1]\nbody r0\nmax\nwrite Y [y]\n";
 	char text[400];
 	float x[] = {-1, -2, -3, -4, -5}, y[3];
 	struct arena a = {0};
-	snprintf(text, sizeof text, form, " fill=-9", "r0");
+	snprintf(text, sizeof text, form, " fill=-9");
 	struct task t = parse(text);
-	REQUIRE(task_inline(&t, 0));
-	REQUIRE_OK(task_reference(&t, (void *[]){x, y}, &a));
-	CHECK(y[0] == -1 && y[1] == -2 && y[2] == -4);
-	snprintf(text, sizeof text, form, " fill=-9", "r0 neg");
-	t = parse(text);
-	CHECK(!task_inline(&t, 0)); /* the border would become 9 */
-	snprintf(text, sizeof text, form, "", "r0");
+	CHECK(!task_inline(&t, 0));
+	snprintf(text, sizeof text, form, "");
 	t = parse(text);
 	REQUIRE(task_inline(&t, 0));
 	REQUIRE_OK(task_reference(&t, (void *[]){x, y}, &a));
 	CHECK(y[0] == 0 && y[1] == -2 && y[2] == 0);
 	arena_free(&a);
-}
-
-/* A block's intermediate is read with one fill. */
-TEST(a_block_whose_parts_read_other_fills_is_none)
-{
-	struct task made = parse("task syms=0\noperand X in f32 [5] plain\noperand T out f32 [5] plain\n"
-				 "stage i:5\nread X [i]\nbody r0\nwrite T [i]\n");
-	struct task reads =
-	    parse("task syms=0\noperand T in f32 [5] plain fill=3\noperand U in f32 [5] plain\n"
-		  "operand Y out f32 [5] plain\nstage y:5\nread T [y-1]\nread U [y+1]\n"
-		  "body r0 r1 add\nwrite Y [y]\n");
-	for (int same = 0; same < 2; same++) {
-		struct arena a = {0};
-		struct block b = {.task = ARENA_NEW(&a, struct task)};
-		reads.operand[1].fill = same ? 3 : 0;
-		REQUIRE(block_add(&b, &made, (int[]){0, 1}, false));
-		CHECK(block_add(&b, &reads, (int[]){1, 1, 2}, true) == same);
-		arena_free(&a);
-	}
 }
 
 TEST(factor_behind_the_sum)
