@@ -4,6 +4,7 @@
 # make help       this list
 # make layers     who includes and links whom   make size       lines per folder
 # make install    DESTDIR= PREFIX=              make fuzz       each parser's fuzz target, a minute each
+# make uninstall  removes what install with the same DESTDIR= PREFIX= PYTHON_SITE= wrote
 # make golden     rewrites golden files: git diff shows what changed
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had;
 #                 1,000 kills of boot boxes; the units under a real systemd; each fuzz target

@@ -51,10 +51,42 @@ static char *upper(struct arena *a, const char *s)
 	return u;
 }
 
+static bool goes_on(const char *p, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (((uint8_t)p[i] & 0xc0) != 0x80)
+			return false;
+	return true;
+}
+
+/* Bytes of the character of UTF-8 at p, which may stand in a comment; 0: it may not, because it is invalid, a
+ * control character, or turns the direction of the text that follows. */
+static int letter_bytes(const char *p)
+{
+	uint8_t a = (uint8_t)p[0], b = a ? (uint8_t)p[1] : 0;
+	if (a < 0x80) /* neither the end of a comment, nor a trigraph or an escape */
+		return a >= ' ' && a != 0x7f && !strchr("*?\\", a);
+	if (a >= 0xc2 && a < 0xe0)
+		return goes_on(p + 1, 1) && (a > 0xc2 || b >= 0xa0) && (a != 0xd8 || b != 0x9c) ? 2 : 0;
+	if (a >= 0xe0 && a < 0xf0) {
+		bool odd = (a == 0xe0 && b < 0xa0) || (a == 0xed && b >= 0xa0) || (a == 0xe2 && b <= 0x81) ||
+			   (a == 0xef && b == 0xbb);
+		return goes_on(p + 1, 2) && !odd ? 3 : 0;
+	}
+	bool wide = (a == 0xf0 && b >= 0x90) || (a > 0xf0 && a < 0xf4) || (a == 0xf4 && b < 0x90);
+	return wide && goes_on(p + 1, 3) ? 4 : 0;
+}
+
 void c_comment(struct buf *b, const char *text)
 {
-	for (const char *p = text; *p; p++)
-		buf_u8(b, is_word(*p) || strchr(" ./:;,+-=<>()[]", *p) ? (uint8_t)*p : '_');
+	for (const char *p = text; *p;) {
+		int n = letter_bytes(p);
+		if (n)
+			buf_add(b, p, (size_t)n);
+		else
+			buf_printf(b, "\\x%02x", (uint8_t)*p);
+		p += n ? n : 1;
+	}
 }
 
 static bool is_taken(const struct c_tensor *all, int n, const char *upper_name)

@@ -99,7 +99,7 @@ int cache_seg_add(struct cache *c, const struct seg *s)
 	if (at == c->nsegs) {
 		struct seg *more = realloc(c->seg, (size_t)(at + 1) * sizeof *more);
 		if (!more)
-			return fail(E_NOMEM, "no memory for the cache's files");
+			return fail(E_NOMEM, "no memory to open a cache");
 		c->seg = more;
 		c->nsegs++;
 	}

@@ -10,7 +10,7 @@
 #include "platform/base/err.h"
 
 /* Errors name these commands, which hold without systemd, too. */
-#define HONED_START "systemctl start honed (without systemd: honed, as root)"
+#define HONED_START "systemctl start honed (without systemd: honed --config FILE, as root)"
 #define HONED_SAYS "systemctl status honed (without systemd, what honed prints)"
 
 struct client;

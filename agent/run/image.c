@@ -340,10 +340,36 @@ bool image_find(const char *path, char *out, size_t n)
 	return found && (size_t)snprintf(out, n, "%s", path) < n;
 }
 
+/* A pack (agent/cache/segment.h), a signed document (agent/sync/signed.h). */
+static int pack_is_no_model(const char *path)
+{
+	static const char pack[] = "HSEG", document[] = "hone-signed ";
+	char begin[sizeof document] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd >= 0 ? pread(fd, begin, sizeof begin - 1, 0) : -1;
+	if (fd >= 0)
+		close(fd);
+	if (n > 4 && !memcmp(begin, pack, 4))
+		return fail(
+		    E_USAGE,
+		    "%s is a pack or a part of a cache, and holds kernels, no model: `hone import` reads a "
+		    "pack, `hone show --cache FOLDER` the folder of a cache",
+		    path);
+	if (n > 0 && !strcmp(begin, document))
+		return fail(
+		    E_USAGE,
+		    "%s is signed by hone, and no model: `hone import NAME.seg` reads a pack whose signature "
+		    "is NAME.seg.sig, `hone sync` a fleet's lists",
+		    path);
+	return E_OK;
+}
+
 int image_is_no_model(const char *path)
 {
 	char file[4096];
 	int rc = foreign_folder(path);
+	if (rc >= 0)
+		rc = pack_is_no_model(path);
 	if (rc < 0)
 		return rc;
 	if (!image_find(path, file, sizeof file))

@@ -78,6 +78,9 @@ static int run_tensors(struct hone_model *m, const struct tensor *in, struct ten
 	if (m->h->pool)
 		turns_enter(&m->h->pool_turns);
 	rc = plan_run(p, in, out);
+	if (rc ==
+	    E_CORRUPT) /* the model was checked when it was loaded, so the values of its inputs are wrong */
+		rc = E_USAGE;
 	if (m->h->pool)
 		turns_leave(&m->h->pool_turns);
 	if (rc >= 0 && m->inject)

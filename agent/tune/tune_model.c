@@ -15,6 +15,7 @@
 #include "agent/cache/stale.h"
 #include "agent/tune/tune_graph.h"
 #include "kernels/graph/weights.h"
+#include "kernels/onnx/cut_off.h"
 #include "kernels/group/alternatives.h"
 #include "kernels/library/library.h"
 #include "kernels/task/task_stage.h"
@@ -67,14 +68,15 @@ static int read_model(struct session *s)
 		rc = tune_machine_name(s);
 	s->times.reading_ns = clock_now(s->clock);
 	if (rc >= 0)
-		rc = tune_tell_lasting(s, import_file(s->o->model, &io, &s->model.graph));
+		rc = tune_tell_lasting(
+		    s, cut_off_explain(s->o->model, import_file(s->o->model, &io, &s->model.graph)));
 	if (rc >= 0 && notes.n && !s->o->said_notes)
 		log_info("%s: %s", s->o->model, buf_str(&notes));
 	buf_free(&notes);
-	const char *nan =
-	    rc >= 0 && !s->o->said_notes && !leash_is_child() ? weights_nan(s->model.graph, s->a) : NULL;
-	if (nan)
-		log_info("hone: warning: %s: %s", s->o->model, nan);
+	const char *odd =
+	    rc >= 0 && !s->o->said_notes && !leash_is_child() ? weights_odd(s->model.graph, s->a) : NULL;
+	if (odd)
+		log_info("hone: warning: %s: %s", s->o->model, odd);
 	return rc == E_TIMEOUT ? tune_too_short(s) : rc;
 }
 

@@ -21,11 +21,12 @@
 #include "platform/run/dev.h"
 #include "platform/run/device_name.h"
 #include "platform/base/log.h"
+#include "platform/base/options.h"
 #include "platform/base/out.h"
 #include "platform/run/sandbox.h"
+#include "platform/base/wrap.h"
 
 #include <fcntl.h>
-#include <getopt.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,16 +42,17 @@ struct words {
 	bool few, measure, serve, version, help;
 };
 
-static const char usage[] = "usage: hone-worker --serve [--verbose]\n"
-			    "       hone-worker --fallback ISA [--few] -o FILE\n"
-			    "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
-			    "       hone-worker --describe DEVICE [--measure]\n"
-			    "       hone-worker --libraries NAMES\n"
-			    "       hone-worker --version\n"
-			    "hone starts it with --serve, and the build of hone with --fallback.\n"
-			    "--bench-compile times builds. --describe prints the target of a device like\n"
-			    "cuda:0, with its peaks if they are measured. --libraries opens libraries that\n"
-			    "compute layers (openblas,onednn,xnnpack, or paths) and prints what they are.\n";
+static const char usage[] = /* of wrap_help */
+    "usage: hone-worker\t--serve [--verbose]\n"
+    "       hone-worker\t--fallback\vISA [--few] -o\vFILE\n"
+    "       hone-worker\t--bench-compile TASK_FILE [--target\vTEXT]\n"
+    "       hone-worker\t--describe\vDEVICE [--measure]\n"
+    "       hone-worker\t--libraries\vNAMES\n"
+    "       hone-worker\t--version\n"
+    "\n"
+    "hone starts it with --serve, and the build of hone with --fallback. --bench-compile times builds. "
+    "--describe prints the target of a device like cuda:0, with its peaks if they are measured. --libraries "
+    "opens libraries that compute layers (openblas,onednn,xnnpack, or paths) and prints what they are.\n";
 
 /* Crashes are expected here, so there are no core files; no program that runs here may gain rights. */
 static void prepare(void)
@@ -241,7 +243,8 @@ static int read_words(int argc, char **argv, struct words *w)
 	    {NULL, 0, NULL, 0},
 	};
 	*w = (struct words){0};
-	for (int o; (o = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
+	opterr = 0; /* options_refuse says it */
+	for (int o, at = 1; (o = getopt_long(argc, argv, "o:", options, NULL)) != -1; at = optind) {
 		switch (o) {
 		case SERVE:
 			w->serve = true;
@@ -280,22 +283,25 @@ static int read_words(int argc, char **argv, struct words *w)
 			w->output = optarg;
 			break;
 		default:
-			return E_USAGE;
+			return options_refuse("hone-worker", argc, argv, at, options);
 		}
 	}
-	return optind == argc ? E_OK : fail(E_USAGE, "unexpected argument '%s'", argv[optind]);
+	if (optind < argc)
+		return fail(E_USAGE, "unexpected argument '%s' (see hone-worker --help)", argv[optind]);
+	return w->serve || w->fallback || w->bench || w->describe || w->libraries || w->version || w->help
+		   ? E_OK
+		   : fail(E_USAGE, "nothing to do: give an option (see hone-worker --help)");
 }
 
 int main(int argc, char **argv)
 {
 	struct words w;
-	if (read_words(argc, argv, &w) < 0 ||
-	    !(w.serve || w.fallback || w.bench || w.describe || w.libraries || w.version || w.help)) {
-		fputs(usage, stderr);
+	if (read_words(argc, argv, &w) < 0) {
+		log_error("%s", err_text());
 		return 2;
 	}
 	if (w.help) {
-		fputs(usage, stdout);
+		wrap_help(usage);
 		return out_end(0);
 	}
 	prepare();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds NaN in a model's weights. With one, answers differ between correct kernels: what Relu, Max or Clip
- * make of NaN is not defined (kernels/loops/loops.h), so a wrong kernel would be blamed for a broken model.
- */
+/* Finds NaN and infinities in a model's weights. With NaN, answers differ between correct kernels: what Relu,
+ * Max or Clip make of NaN is not defined (kernels/loops/loops.h), so a wrong kernel would be blamed for a
+ * broken model. With an infinity, sums of products are infinite or NaN, depending on the order in which they
+ * are added. */
 #ifndef KERNELS_WEIGHTS_H
 #define KERNELS_WEIGHTS_H
 
@@ -11,5 +12,10 @@
  * 'NAME' holds NaN at index I of N (and M more weights hold NaN)" in the arena, I counted from 0; NULL: none
  * holds NaN. Names of hostile models are cut at 200 bytes. */
 const char *weights_nan(const struct graph *g, struct arena *a);
+/* The same, "holds an infinity", of the weights of convolutions, matrix products and recurrent layers. Masks
+ * of other operators may hold infinities. */
+const char *weights_infinite(const struct graph *g, struct arena *a);
+/* weights_nan, else weights_infinite. */
+const char *weights_odd(const struct graph *g, struct arena *a);
 
 #endif

@@ -131,11 +131,11 @@ int import_constants(struct importer *im, const Onnx__GraphProto *p)
 static int finish(struct importer *im)
 {
 	int worst = im->nlines ? E_UNSUPPORTED : E_OK;
-	int more = im->flows ? import_flow_run(im, &worst) : E_OK;
+	int more = im->flows && !im->unknown ? import_flow_run(im, &worst) : E_OK;
 	int rc = more < 0 ? more : graph_sort(im->g);
 	if (rc < 0)
 		return rc;
-	if (!im->flows)
+	if (!im->flows && !im->unknown)
 		more = graph_infer_lines(im->g, &im->lines, &worst);
 	if (more < 0)
 		return more;
@@ -241,6 +241,7 @@ static int build(struct importer *im, const Onnx__GraphProto *p)
 		rc = import_constants(im, p);
 	if (rc >= 0)
 		rc = import_inputs(im, p);
+	im->unknown = im->nlines;
 	if (rc >= 0)
 		rc = check_binds(im, p);
 	if (rc >= 0)

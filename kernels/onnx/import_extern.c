@@ -182,7 +182,8 @@ int pb_external(const Onnx__TensorProto *p, const struct pb_home *home, void *da
 		rc = fail(E_CORRUPT, "external data '%.200s' is not a regular file", at.location);
 	else if (at.offset > st.st_size || (uint64_t)(st.st_size - at.offset) < bytes)
 		rc = fail(E_CORRUPT,
-			  "external data '%.200s' has %" PRId64 " bytes; %zu are wanted at %" PRId64,
+			  "external data '%.200s' has %" PRId64 " bytes; %zu are wanted at %" PRId64
+			  ": copy the whole file again",
 			  at.location, (int64_t)st.st_size, bytes, at.offset);
 	else if (data)
 		rc = read_at(fd, at.location, data, bytes, at.offset);

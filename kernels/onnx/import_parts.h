@@ -48,6 +48,7 @@ struct importer {
 	struct arena scratch;
 	bool *bind_used;       /* per o->binds */
 	bool only_input;       /* the model has one input */
+	bool unknown;          /* inputs or initializers are unsupported, so no shape follows from them */
 	struct names sizes;    /* of symbolic dimensions, as the given shapes of inputs say */
 	struct buf lines;      /* unsupported features, one per line */
 	int nlines;            /* number of lines, including those that were cut off */

@@ -74,6 +74,23 @@ if command -v pkg-config >/dev/null; then
 		{ PKG_CONFIG_PATH='$dir/blank/pre fix/lib/pkgconfig' pkg-config --cflags hone; false; }"
 	rm -rf "$dir/blank"
 fi
+# What uninstall.sh leaves: what others wrote, and honed.conf if it was edited.
+left() { # DESTDIR PREFIX EXPECTED
+	PYTHON_SITE=$2/site sh tools/build/uninstall.sh "$b" "$1" "$2" 0.1.0 libhone.so.1 "$b"/gen/*.fallback.zst >"$dir/log" 2>&1 || cat "$dir/log"
+	[ "$(cd "$1" && find . ! -name . ! -path './pre fix/bin' | sort | tr '\n' ' ')" = "$3" ] || { (cd "$1" && find .); return 1; }
+}
+check "install, to be removed" env PYTHON_SITE="/pre fix/site" sh tools/build/install.sh "$b" "$dir/gone" "/pre fix" 0.1.0 libhone.so.1 "$b"/gen/*.fallback.zst
+mkdir "$dir/gone/pre fix/site/hone/__pycache__"
+touch "$dir/gone/pre fix/bin/other" "$dir/gone/pre fix/site/hone/__pycache__/_model.cpython-311.pyc"
+echo '# mine' >>"$dir/gone/etc/hone/honed.conf"
+check "uninstall leaves what others wrote" left "$dir/gone" "/pre fix" "./etc ./etc/hone ./etc/hone/honed.conf ./pre fix ./pre fix/bin/other "
+check "uninstall says what stays" grep -q 'removed [0-9]* files of hone from .*/pre fix; .*/honed.conf stays, because it was edited$' "$dir/log"
+cp configs/honed.conf "$dir/gone/etc/hone"
+rm "$dir/gone/pre fix/bin/other"
+touch "$dir/gone/keep"
+check "uninstall once more" left "$dir/gone" "/pre fix" "./keep "
+check "uninstall takes an absolute PREFIX" sh -c "! sh tools/build/uninstall.sh '$b' '$dir/gone' usr 0.1.0 libhone.so.1 2>'$dir/log' && grep -q 'no absolute path' '$dir/log'"
+rm -rf "$dir/gone"
 PKG_CONFIG_PATH=$root/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
 export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH="$root/usr/lib"
 ex=$root/usr/share/doc/hone/examples

@@ -21,6 +21,9 @@ $(B)/man3: agent/run/hone.h tools/build/man3.awk
 # Knobs: DESTDIR PREFIX, PYTHON=python3 of the Python package, PYTHON_SITE=its folder.
 install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
 	@STRIP=$(STRIP) RUNS=$(if $(BOARD),build,$(B)) sh tools/build/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
+# Removes what `make install` with the same knobs wrote.
+uninstall: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
+	@STRIP=$(STRIP) RUNS=$(if $(BOARD),build,$(B)) sh tools/build/uninstall.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
 # The libraries of a wheel need the C library alone.
 WHEEL_LIBS = -l:libprotobuf-c.a -l:libzstd.a
 $(B)/wheel/libhone.so: $(B)/libhone.o
@@ -34,7 +37,7 @@ wheel: $(B)/wheel/libhone.so $(B)/wheel/libhone-device.so $(BASELINES:%=$(B)/gen
 	@python3 -B tools/python/wheel.py $(B) $^ LICENSE $(foreach p,libprotobuf-c-dev libzstd-dev,$(if $(BOARD),$(SYSROOT))/usr/share/doc/$(p)/copyright)
 clean:
 	rm -rf $(B)
-.PHONY: deps demo size install wheel clean
+.PHONY: deps demo size install uninstall wheel clean
 # The board's headers and libraries (tools/build/board.mk).
 sysroot:
 	@$(if $(BOARD),,echo "make: sysroot needs BOARD=, one of $$(sh tools/build/board.sh)" >&2; exit 1;) sh tools/build/sysroot.sh $(ARCH) $(SUITE) $(LIBC) $(SYSROOT)

@@ -133,7 +133,7 @@ int background_tune(const struct args *a)
 		return rc;
 	if (!rc) {
 		char start[DAEMON_ABSENT];
-		daemon_start(start);
+		daemon_start("", start);
 		return fail(E_NOTFOUND, "honed does not run; tune without --background, or start it with %s",
 			    start);
 	}

@@ -265,6 +265,17 @@ static int unknown_option(const struct parse *p, const char *whole, const char *
 	return fail(E_USAGE, "unknown option %s%s", dash, name);
 }
 
+/* Refuses "-budget 20s" and "-output=x": one dash before the name of a long option of this command, which
+ * would be read as the letter of another option. */
+static int check_dashes(const struct parse *p, const char *w)
+{
+	int n = (int)strcspn(w + 1, "=");
+	bool name = w[1] != '-' && n > 1 &&
+		    (opt_find(own_opts(p->cmd), w + 1, (size_t)n, 0) >= 0 ||
+		     opt_find(cmd_common, w + 1, (size_t)n, 0) >= 0);
+	return name ? fail(E_USAGE, "unknown option -%.*s; write --%.*s", n, w + 1, n, w + 1) : E_OK;
+}
+
 /* True for "--", "--anything" and the letter of an option; false for "-" and "-1.5". */
 static bool is_option(const struct parse *p, const char *w)
 {
@@ -279,6 +290,8 @@ static int read_option(struct parse *p, int i)
 {
 	const char *w = p->argv[i], *eq = NULL, *name = NULL;
 	size_t n = 1;
+	if (check_dashes(p, w) < 0)
+		return E_USAGE;
 	if (w[1] == '-') {
 		name = w + 2;
 		eq = strchr(name, '=');

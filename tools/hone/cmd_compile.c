@@ -6,6 +6,7 @@
 #include "platform/base/folder.h"
 #include "platform/base/log.h"
 #include "agent/cache/json.h"
+#include "tools/hone/interrupt.h"
 #include "tools/hone/leftover.h"
 #include "tools/hone/output.h"
 #include "tools/hone/ready.h"
@@ -460,6 +461,8 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 		rc = know_model(c);
 	if (rc >= 0)
 		rc = make_plan(c);
+	if (rc >= 0 && interrupted()) /* files that are begun are completed */
+		rc = fail(E_STOPPED, "interrupted");
 	struct new_folder made;
 	new_folder_note(&made, dir);
 	if (rc >= 0 && dir)
@@ -491,6 +494,7 @@ static int run_compile(const struct args *a)
 	if (arg_str(a, "name", NULL) && !arg_flag(a, "c"))
 		return fail(E_USAGE, "--name goes with --c");
 	struct compile c = {.args = a, .files = json_array()};
+	interrupt_catch();
 	int rc = image_is_no_model(a->pos[0]);
 	if (rc >= 0) {
 		name_output(&c);
@@ -507,7 +511,7 @@ static int run_compile(const struct args *a)
 	buf_free(&c.meta);
 	json_decref(c.files);
 	arena_free(&c.arena);
-	return rc < 0 ? rc : 0;
+	return interrupt_status_of(rc < 0 ? rc : 0, "written");
 }
 
 static const struct opt opts[] = {

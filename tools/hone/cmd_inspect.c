@@ -3,6 +3,7 @@
 #include "agent/run/image.h"
 #include "agent/cache/json.h"
 #include "kernels/onnx/look.h"
+#include "platform/base/log.h"
 #include "platform/base/shell.h"
 #include "tools/hone/given_sizes.h"
 #include "tools/hone/keep.h"
@@ -379,6 +380,37 @@ static void resolve_all(struct inspect *in)
 	resolve_shapes(in, in->look.out, in->look.nout, g->output, g->noutputs);
 }
 
+/* Whether a declared shape contradicts the one that the nodes compute. Exporters write 0 for unknown, too. */
+static bool contradicts(const struct look_value *v, const struct shape *s)
+{
+	bool other = v->ranked && v->rank != s->rank;
+	for (int k = 0; k < v->rank && v->ranked && !other; k++)
+		other = v->dim[k].size > 0 && v->dim[k].size != s->d[k];
+	return other;
+}
+
+/* The import takes no output's shape from the file. With --shape, other outputs than the declared ones are
+ * what the caller asked for. */
+static void check_outputs(const struct inspect *in)
+{
+	const struct graph *g = in->model.g;
+	for (int i = 0; i < in->look.nout && in->imported && !in->nbinds; i++) {
+		const struct look_value *v = &in->look.out[i];
+		const struct value *found = find_value(g, g->output, g->noutputs, v->name);
+		struct buf declared = {0};
+		char computed[160] = "";
+		dims_text(v, &declared);
+		if (found)
+			shape_text(&found->t.shape, computed);
+		if (found && contradicts(v, &found->t.shape))
+			log_info(
+			    "hone: warning: %s: output '%.200s' is declared with the shape %s, but the nodes "
+			    "compute %s, which hone uses; export the model again, or correct the declaration",
+			    in->path, v->name, buf_str(&declared), computed);
+		buf_free(&declared);
+	}
+}
+
 static int run_inspect(const struct args *a)
 {
 	struct inspect in = {.path = a->pos[0]};
@@ -387,6 +419,8 @@ static int run_inspect(const struct args *a)
 		rc = look_file(in.path, &in.arena, &in.look);
 	if (rc >= 0)
 		rc = try_import(a, &in);
+	if (rc >= 0)
+		check_outputs(&in);
 	resolve_all(&in);
 	if (rc >= 0 && a->json)
 		rc = print_json(&in);

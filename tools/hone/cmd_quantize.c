@@ -134,9 +134,9 @@ static int quantise(const struct args *a, struct graph *g, struct quantize_opts 
 	struct quantize_report r;
 	struct graph *made = NULL;
 	const char *out = arg_str(a, "output", NULL);
-	const char *nan = weights_nan(g, &arena);
-	if (nan)
-		log_info("hone: warning: %s: %s", a->pos[0], nan);
+	const char *odd = weights_odd(g, &arena);
+	if (odd)
+		log_info("hone: warning: %s: %s", a->pos[0], odd);
 	int rc = calibrate_examples(a, g, &arena, &example);
 	if (rc >= 0)
 		rc = fail_in(quantize_graph(g, example, rc, o, &arena, &r, &made), "%s", a->pos[0]);

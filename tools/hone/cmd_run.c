@@ -6,6 +6,7 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/feed.h"
+#include "tools/hone/indices.h"
 #include "tools/hone/guard.h"
 #include "tools/hone/keep.h"
 #include "tools/hone/next.h"
@@ -58,7 +59,7 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 		rc = feed_inputs(a, r);
 	int64_t start = clock_now(&clock_real);
 	if (rc >= 0)
-		rc = plan_run(r->plan, r->in, r->out);
+		rc = indices_explain(r->g, r->in, plan_run(r->plan, r->in, r->out));
 	int64_t ns = clock_now(&clock_real) - start;
 	if (rc < 0)
 		return rc;

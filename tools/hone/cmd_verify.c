@@ -43,6 +43,7 @@ struct verify {
 	struct arena arena;
 	const char *floats; /* as in struct model */
 	const char *nan; /* says which weight holds NaN; NULL: none does, or nothing was wrong */
+	const char *infinite; /* the same of infinities */
 };
 
 /* Returns the gate for one kernel on its own inputs: it depends on what the kernel rounds. */
@@ -319,6 +320,7 @@ static int verify_kernels(struct verify *v, const char *path)
 		rc = check_model(v, &m);
 	v->floats = m.floats ? arena_strdup(&v->arena, m.floats) : NULL;
 	v->nan = m.nan && isinf(v->worst) ? arena_strdup(&v->arena, m.nan) : NULL;
+	v->infinite = m.infinite && isinf(v->worst) ? arena_strdup(&v->arena, m.infinite) : NULL;
 	model_close(&m);
 	return rc;
 }
@@ -343,6 +345,7 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 	struct graph *g;
 	if (model_import(v->args, path, &g) >= 0) {
 		v->nan = weights_nan(g, &v->arena);
+		v->infinite = v->nan ? NULL : weights_infinite(g, &v->arena);
 		graph_free(g);
 	}
 	v->failed = v->ok;
@@ -398,18 +401,21 @@ static int report(struct verify *v, const char *path)
 	if (!v->args->json)
 		kinds_words(v);
 	if (v->args->json)
-		rc = json_out(json_pack("{so si si so sb si si so so so so sb so}", "model", json_text(path),
-					"kernel_count", v->ok + v->failed, "portable", v->portable, "levels",
-					kinds_json(v), "quantized_reference", v->quantised, "passed", v->ok,
-					"failed", v->failed, "max_rel_err", json_num(v->worst), "wrong",
-					json_incref(v->wrong), "bisected",
-					v->written ? json_text(v->folder) : json_null(), "nan",
-					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted(),
-					"not_quantized", v->floats ? json_text(v->floats) : json_null()));
-	else if (v->nan)
-		table_say("FAIL: %d of %d comparison%s differ, because %s: what Relu, Max or Clip make of "
-			  "NaN differs between kernels",
-			  v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->nan);
+		rc = json_out(
+		    json_pack("{so si si so sb si si so so so so so sb so}", "model", json_text(path),
+			      "kernel_count", v->ok + v->failed, "portable", v->portable, "levels",
+			      kinds_json(v), "quantized_reference", v->quantised, "passed", v->ok, "failed",
+			      v->failed, "max_rel_err", json_num(v->worst), "wrong", json_incref(v->wrong),
+			      "bisected", v->written ? json_text(v->folder) : json_null(), "nan",
+			      v->nan ? json_text(v->nan) : json_null(), "infinite",
+			      v->infinite ? json_text(v->infinite) : json_null(), "stopped", interrupted(),
+			      "not_quantized", v->floats ? json_text(v->floats) : json_null()));
+	else if (v->nan || v->infinite)
+		table_say("FAIL: %d of %d comparison%s differ, because %s: %s", v->failed, v->ok + v->failed,
+			  plural_s(v->ok + v->failed), v->nan ? v->nan : v->infinite,
+			  v->nan
+			      ? "what Relu, Max or Clip make of NaN differs between kernels"
+			      : "a sum with it is infinite or NaN, depending on a kernel's order of adding");
 	else if (v->failed)
 		table_say("FAIL: %d of %d comparison%s differ; largest error %.2e of the largest value",
 			  v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->worst);
@@ -425,7 +431,7 @@ static int report(struct verify *v, const char *path)
 		return rc < 0 ? rc : v->failed != 0;
 	if (v->written)
 		next_say("hone onnx-test %s", v->folder);
-	else if (v->nan)
+	else if (v->nan || v->infinite)
 		log_info("repair the model's weights, then verify it again");
 	else if (interrupted())
 		next_again(v->args, path);

@@ -44,18 +44,18 @@ bool daemon_has_unit(const char *root, const char *unit)
 	return found;
 }
 
-void daemon_start(char out[DAEMON_ABSENT])
+void daemon_start(const char *root, char out[DAEMON_ABSENT])
 {
-	char dir[DAEMON_ABSENT / 2 - 8], path[DAEMON_ABSENT / 2];
-	bool found = file_self_dir(dir, sizeof dir) >= 0;
-	if (found)
+	char dir[DAEMON_ABSENT / 2 - 8], path[DAEMON_ABSENT / 2] = "";
+	const char *sudo = geteuid() ? "sudo " : "";
+	if (file_self_dir(dir, sizeof dir) >= 0)
 		snprintf(path, sizeof path, "%s/honed", dir);
-	if (daemon_has_unit("", "honed.service"))
-		snprintf(out, DAEMON_ABSENT, "sudo systemctl start honed");
-	else if (found && access(path, X_OK) == 0)
-		snprintf(out, DAEMON_ABSENT, "sudo %s (no unit of systemd starts it here)", path);
+	if (daemon_has_unit(root, "honed.service"))
+		snprintf(out, DAEMON_ABSENT, "%ssystemctl enable --now honed.socket honed", sudo);
 	else
-		snprintf(out, DAEMON_ABSENT, HONED_START);
+		snprintf(out, DAEMON_ABSENT,
+			 "%s%s --config FILE (no unit of systemd starts it here; make install adds one)",
+			 sudo, access(path, X_OK) == 0 ? path : "honed");
 }
 
 void daemon_absent(const char *socket, char out[DAEMON_ABSENT])
@@ -63,7 +63,7 @@ void daemon_absent(const char *socket, char out[DAEMON_ABSENT])
 	const char *path = client_socket(socket);
 	bool usual = !strcmp(path, CONTROL_SOCKET);
 	char start[DAEMON_ABSENT];
-	daemon_start(start);
+	daemon_start("", start);
 	snprintf(
 	    out, DAEMON_ABSENT,
 	    "honed does not run: nothing listens on %.110s (--socket PATH or $HONE_SOCKET names another); "

@@ -25,8 +25,10 @@ int daemon_open(const char *socket, struct client **out) MUST_CHECK;
  * honed there. */
 enum { DAEMON_ABSENT = 640 };
 void daemon_absent(const char *socket, char out[DAEMON_ABSENT]);
-/* Writes the command that starts the usual honed: its unit, else the program beside this one. */
-void daemon_start(char out[DAEMON_ABSENT]);
+/* Writes the command that starts the usual honed of the machine below `root` ("": this one): its unit, else
+ * the program beside this one with a configuration, without which it tunes nothing; with sudo, unless the
+ * user is root. */
+void daemon_start(const char *root, char out[DAEMON_ABSENT]);
 /* Whether systemd runs on the machine (below `root`) and knows a unit, such as "honed.service". */
 bool daemon_has_unit(const char *root, const char *unit);
 /* Sends the request. The reply is an object that the caller owns. */

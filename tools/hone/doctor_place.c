@@ -404,9 +404,9 @@ void doctor_honed(struct doctor *d)
 	char path[PATH_MAX];
 	bool unit = doctor_has_unit(d, "honed.service");
 	if (!file_exists(socket_of(d, path))) {
-		doctor_say(d, FINDING_NOTE,
-			   unit ? "sudo systemctl enable --now honed.socket honed, if it should"
-				: "start honed --config FILE, if it should; make install adds its service",
+		char start[DAEMON_ABSENT];
+		daemon_start(d->root, start);
+		doctor_say(d, FINDING_NOTE, arena_printf(d->a, "if it should, start it with %s", start),
 			   "honed does not run: nothing is tuned while the board is idle; hone tune works "
 			   "without it");
 		return;

@@ -80,6 +80,12 @@ static void tell(const char *path, const char *name, const struct picture *p, co
 			 path);
 }
 
+/* Pixels are floats or bytes. */
+static bool takes_pixels(enum dtype t)
+{
+	return t == DT_F32 || t == DT_F64 || t == DT_F16 || t == DT_BF16 || t == DT_U8 || t == DT_I8;
+}
+
 static int feed_picture(const struct args *a, struct arena *arena, const char *path, const char *name,
 			const struct tensor *want, struct tensor *out)
 {
@@ -87,6 +93,12 @@ static int feed_picture(const struct args *a, struct arena *arena, const char *p
 	struct picture p;
 	struct picture_opts o;
 	int rc = picture_opts_read(a, &o);
+	if (rc >= 0 && !takes_pixels(want->dtype))
+		rc = fail(E_USAGE,
+			  "%s: input '%s' takes %s, as of tokens or indices, and no pixels: give it a "
+			  "tensor, .npy or "
+			  "ONNX .pb",
+			  path, name, dtype_name(want->dtype));
 	if (rc >= 0)
 		rc = picture_read(&scratch, path, &p);
 	if (rc >= 0)

@@ -108,6 +108,17 @@ static const struct cmd *nth_cmd(const struct program *p, int i)
 	return NULL;
 }
 
+/* On a narrow terminal, each command of the list has its line: a shell goes on behind "&&", so that all can
+ * be pasted. */
+static void put_start(const char *start, struct buf *out)
+{
+	bool fits = (int)(strlen("Start with: ") + strlen(start)) <= help_columns();
+	buf_puts(out, fits ? "\nStart with: " : "\nStart with:\n  ");
+	for (const char *at; !fits && (at = strstr(start, " && ")); start = at + 4)
+		buf_printf(out, "%.*s &&\n  ", (int)(at - start), start);
+	buf_printf(out, "%s\n", start);
+}
+
 void help_all(const struct program *p, struct buf *out)
 {
 	buf_printf(out, "%s " HONE_VERSION ": ", p->name);
@@ -119,9 +130,14 @@ void help_all(const struct program *p, struct buf *out)
 		put_words(out, 15, 15, c->summary);
 		buf_puts(out, "\n");
 	}
-	buf_printf(out, "\nStart with: %s\n`%s help COMMAND` says more.\n", p->start, p->name);
-	if (p->terms)
-		buf_printf(out, "`%s help words` explains the words of tables.\n", p->name);
+	put_start(p->start, out);
+	buf_printf(out, "`%s help COMMAND` says more.\n", p->name);
+	if (p->terms) {
+		char line[80];
+		snprintf(line, sizeof line, "`%s help words` explains the words of tables.", p->name);
+		put_words(out, 0, 0, line);
+		buf_puts(out, "\n");
+	}
 }
 
 void help_term(const struct term *t, struct buf *out)

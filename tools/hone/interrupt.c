@@ -45,12 +45,17 @@ bool interrupted(void)
 
 int interrupt_status(int rc)
 {
+	return interrupt_status_of(rc, "measured");
+}
+
+int interrupt_status_of(int rc, const char *done)
+{
 	log_live(NULL);
 	bool stopped = by_user || (by_manager && !leash_is_child());
 	if (!stopped || (rc < 0 && rc != E_STOPPED))
 		return rc;
 	if (rc == E_STOPPED) {
-		(void)fail(rc, "%s; nothing was measured", by_user ? "interrupted" : "terminated");
+		(void)fail(rc, "%s; nothing was %s", by_user ? "interrupted" : "terminated", done);
 		log_info("hone: %s", err_text());
 	}
 	return by_user ? INTERRUPT_STATUS : TERMINATE_STATUS;

@@ -21,5 +21,7 @@ bool interrupted(void);
 /* The command's exit status: rc, or that of the signal that came, of SIGINT if both did. If the command
  * failed because it was stopped, a line says that nothing was measured. */
 int interrupt_status(int rc) MUST_CHECK;
+/* done: what the command would have done instead of "measured". */
+int interrupt_status_of(int rc, const char *done) MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/model.h"
+#include "kernels/onnx/cut_off.h"
 #include "kernels/group/alternatives.h"
 #include "agent/control/client.h"
 #include "agent/run/image.h"
@@ -133,11 +134,24 @@ int model_cache_dir(const struct args *a, char *out, size_t n)
 	return 0;
 }
 
-/* Fails if the folder is there, or may be, and this user cannot read it. */
+static int check_folder(const char *dir)
+{
+	struct stat st;
+	bool other = stat(dir, &st) == 0 ? !S_ISDIR(st.st_mode) : errno == ENOTDIR;
+	return other ? fail(E_USAGE,
+			    "%s is not a folder, so it is no cache: name a folder (--cache DIR), or move it "
+			    "away",
+			    dir)
+		     : E_OK;
+}
+
+/* Fails if something else than a folder is there, or if it is there, or may be, and this user cannot read it.
+ */
 static int may_read(const char *dir)
 {
-	if (access(dir, R_OK | X_OK) == 0 || errno != EACCES)
-		return E_OK;
+	int rc = check_folder(dir);
+	if (rc < 0 || access(dir, R_OK | X_OK) == 0 || errno != EACCES)
+		return rc;
 	return fail(E_IO, "cache %s: this user cannot read it (%s): name another folder (--cache DIR)", dir,
 		    strerror(EACCES));
 }
@@ -147,11 +161,12 @@ int model_cache_check(const char *dir)
 	struct stat st;
 	if (!*dir)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
+	int rc = check_folder(dir);
+	if (rc < 0)
+		return rc;
 	bool there = stat(dir, &st) == 0;
-	if (there ? !S_ISDIR(st.st_mode) : errno == ENOTDIR)
-		return fail(E_USAGE, "%s is not a folder, so it is no cache: name a folder", dir);
 	int err = errno;
-	int rc = there ? cache_refuse_other(dir) : E_OK;
+	rc = there ? cache_refuse_other(dir) : E_OK;
 	if (rc < 0)
 		return rc;
 	if (there || err == EACCES)
@@ -444,7 +459,7 @@ static int import(const struct args *a, const char *path, struct model *m, struc
 	if (rc >= 0 && m && compares_models(a))
 		m->took = o.taken = ARENA_ARRAY(&m->arena, bool, o.nbinds + 1);
 	if (rc >= 0)
-		rc = explain_shapes(a, import_file(path, &o, out));
+		rc = explain_shapes(a, cut_off_explain(path, import_file(path, &o, out)));
 	if (rc >= 0)
 		say_notes(a, path, &notes);
 	buf_free(&notes);
@@ -565,8 +580,9 @@ int model_open_with(const struct args *a, const char *path, const struct chosen_
 		return rc;
 	}
 	m->nan = weights_nan(m->g, &m->arena);
-	if (m->nan)
-		log_info("hone: warning: %s: %s", path, m->nan);
+	m->infinite = m->nan ? NULL : weights_infinite(m->g, &m->arena);
+	if (m->nan || m->infinite)
+		log_info("hone: warning: %s: %s", path, m->nan ? m->nan : m->infinite);
 	rc = recipe_use(&recipes, 1, f->level, m->g, &m->recipe);
 	if (rc == E_NOTFOUND)
 		rc = fail(rc, "%s; or hone import --recipes FILE, if another board has exported the recipe",

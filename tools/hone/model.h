@@ -137,6 +137,7 @@ struct model {
 	const bool *took; /* of each --shape, whether this model has it; NULL: it has all */
 	const char *floats; /* why level int8 quantised nothing of a network of floats; NULL: it did */
 	const char *nan;    /* says which weight holds NaN (kernels/graph/weights.h); NULL: none */
+	const char *infinite; /* the same of infinities; NULL: none, or `nan` is set */
 };
 
 /* The values of --shape and the shapes of the files of --input as the importer takes them, in the arena.

@@ -177,9 +177,9 @@ def test_free_sizes(folder):
     def field(number, body):
         return bytes([number << 3 | 2, len(body)]) + body
 
-    def value(name, dims):
+    def value(name, dims, kind=1):
         dims = b"".join(field(1, bytes([8, d]) if isinstance(d, int) else field(2, d.encode())) for d in dims)
-        return field(1, name.encode()) + field(2, field(1, bytes([8, 1]) + field(2, dims)))
+        return field(1, name.encode()) + field(2, field(1, bytes([8, kind]) + field(2, dims)))
 
     for name in ("x", "it's", "my input"):
         node = field(1, name.encode()) + field(2, b"y") + field(4, b"Relu")
@@ -195,6 +195,39 @@ def test_free_sizes(folder):
             expect(f"works as shown: {shown}", list(given) == [name] and
                    hone.load(model, given, caches=[], threads=1).inputs[0].shape == given[name])
 
+    # A free batch is taken as 1; a call with another number of pictures shows the keyword, where the file leaves it free.
+    def file_of(what, dims):
+        node = field(1, b"x") + field(2, b"y") + field(4, b"Relu")
+        graph = field(1, node) + field(2, b"g") + field(11, value("x", dims)) + field(12, value("y", dims))
+        path = os.path.join(folder, what + ".onnx")
+        with open(path, "wb") as f:
+            f.write(bytes([8, 8]) + field(7, graph) + field(8, bytes([16, 17])))
+        return path
+
+    def rows(n):
+        return memoryview(pixels(n * 4)).cast("B").cast("f", (n, 4))
+
+    for dims, shapes in ((["N", 4], "{'N': 3}"), (["", 4], "{'x': (3, 4)}"), ([1, 4], "")):
+        path = file_of("batch", dims)
+        try:
+            hone.load(path, caches=[], threads=1)(rows(3))
+            expect("another batch is an error", False)
+        except hone.InputError as e:
+            hint = f"load the model with shapes={shapes}, as its file leaves that size free" if shapes else "(1, 4), not (3, 4)"
+            expect(f"a batch of {dims}: {e}", str(e).endswith(hint) and "has shape (1, 4), not (3, 4)" in str(e))
+        if shapes:
+            y = hone.load(path, ast.literal_eval(shapes), caches=[], threads=1)(rows(3))
+            expect("works as shown", memoryview(y).shape == (3, 4))
+    # A token that the table does not have is the caller's mistake, not the file's.
+    node = field(1, b"t") + field(1, b"ids") + field(2, b"y") + field(4, b"Gather")
+    graph = field(1, node) + field(2, b"g") + field(11, value("t", [5, 2])) + field(11, value("ids", [2], 7)) + field(12, value("y", [2, 2]))
+    model = hone.load(bytes([8, 8]) + field(7, graph) + field(8, bytes([16, 17])), caches=[], threads=1)
+    expect("tokens", list(memoryview(model(pixels(10), array.array("q", [-5, 4]))).cast("B").cast("f"))[:2] == list(pixels(10)[:2]))
+    for token in (5, -6):
+        fails(f"token {token}", hone.InputError, f"index {token} is outside -5 to 4",
+              lambda: model(pixels(10), array.array("q", [0, token])))
+    os.truncate(path, os.path.getsize(path) - 20)
+    expect("a damaged file tells no sizes", all(_model.shapes_for(p, "x", (1, 4), (3, 4)) == "" for p in (path, folder, "/nonesuch")))
 
 
 def test_kinds(path, folder):

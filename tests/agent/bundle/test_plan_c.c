@@ -198,6 +198,29 @@ TEST(hostile_names)
 	check_net(g, "hostile", 2);
 }
 
+/* A comment shows the true name, as UTF-8, but for what would end it or turn the text around. */
+TEST(comments_show_true_names)
+{
+	static const char *const names[][2] = {
+	    {"\xc3\xa9", "\xc3\xa9"},
+	    {"\xc3\x9f'\"#", "\xc3\x9f'\"#"},
+	    {"\xe6\x97\xa5\xf0\x9f\x99\x82", "\xe6\x97\xa5\xf0\x9f\x99\x82"},
+	    {"a*/b", "a\\x2a/b"},
+	    {"?\?/\n\\", "\\x3f\\x3f/\\x0a\\x5c"},
+	    {"\xe2\x80\xae", "\\xe2\\x80\\xae"},
+	    {"\xc3", "\\xc3"},
+	    {"\xd8\x9c", "\\xd8\\x9c"},
+	    {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+	    {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
+	};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		struct buf b = {0};
+		c_comment(&b, names[i][0]);
+		CHECK(!strcmp(buf_str(&b), names[i][1]));
+		buf_free(&b);
+	}
+}
+
 /* Indices as inputs, some counted from the end; then one that is out of range. */
 TEST(nodes_in_c)
 {

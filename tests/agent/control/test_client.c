@@ -73,7 +73,7 @@ TEST(no_listener)
 	int fd = open(f.socket, O_CREAT | O_WRONLY | O_CLOEXEC, 0600); /* a file, no socket */
 	close(fd);
 	CHECK_FAILS(client_open(NULL, in_ms(1000), &c), E_NOTFOUND,
-		    "; start it with systemctl start honed (without systemd: honed, as root)");
+		    "; start it with systemctl start honed (without systemd: honed --config FILE, as root)");
 	memset(name, 'x', sizeof name - 1);
 	name[sizeof name - 1] = 0;
 	CHECK_FAILS(client_open(name, in_ms(1000), &c), E_USAGE, "longer than");

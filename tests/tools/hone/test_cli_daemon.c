@@ -492,11 +492,14 @@ TEST(wait_is_over_when_it_is_ready)
 	CHECK_SAYS(cli_err, said);
 	CHECK_RUN(1, "wait --ready --timeout 150ms --socket /run/hone/honed.sock");
 	CHECK_SAYS(cli_err, "honed does not run: nothing listens on /run/hone/honed.sock (");
-	/* The unit if systemd knows it, else the honed beside this program; beside a test there is none. */
-	if (daemon_has_unit("", "honed.service"))
-		CHECK_SAYS(cli_err, "; start it with sudo systemctl start honed");
-	else
-		CHECK_SAYS(cli_err, "; start it with " HONED_START);
+	/* The unit if systemd knows it, else the honed beside this program; beside a test there is none. It
+	 * tunes nothing without a configuration. The doctor's remedy is the same one. */
+	snprintf(said, sizeof said, "start it with %s%s", geteuid() ? "sudo " : "",
+		 daemon_has_unit("", "honed.service") ? "systemctl enable --now honed.socket honed"
+						      : "honed --config FILE");
+	CHECK_SAYS(cli_err, said);
+	hone("doctor --socket /nowhere/honed.sock");
+	CHECK_SAYS(cli_out, said);
 	CHECK_RUN(1, "wait --ready --json --timeout 0s");
 	json_t *j = parse_out();
 	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));

@@ -337,13 +337,13 @@ TEST(ranges_and_the_highest_scores)
 	json_decref(j);
 }
 
-/* Writes Gemm and Relu with NaN in weight w at the index (-1: none). */
-static const char *with_nan(const char *file, int index)
+/* Writes Gemm and Relu with a bad value in weight w at the index (-1: none). */
+static const char *with_bad(const char *file, int index, float bad)
 {
 	static float w[2048 * 2];
 	struct onnx_maker k;
 	for (int i = 0; i < 4096; i++)
-		w[i] = i == index ? NAN : (float)(i % 7) - 3;
+		w[i] = i == index ? bad : isinf(bad) && i == index + 2 ? -bad : (float)(i % 7) - 3;
 	mk_start(&k, 13, 4);
 	mk_input(&k, "x", 1, "1 2048");
 	mk_init(&k, "w", 1, "2048 2", w, sizeof w);
@@ -358,7 +358,7 @@ TEST(nan_in_a_weight_is_called_that)
 	static const int at[] = {0, 1023, 1024, 4095};
 	char model[256], says[64];
 	for (int i = 0; i < 4; i++) {
-		snprintf(model, sizeof model, "%s", with_nan("nan.onnx", at[i]));
+		snprintf(model, sizeof model, "%s", with_bad("nan.onnx", at[i], NAN));
 		snprintf(says, sizeof says, "weight 'w' holds NaN at index %d of 4096", at[i]);
 		CHECK_RUN(0, "run %s --random --cache %s --output %s", model, in_dir("cache"), in_dir("out"));
 		CHECK_SAYS(cli_err, says);
@@ -378,12 +378,44 @@ TEST(nan_in_a_weight_is_called_that)
 	REQUIRE(json_is_string(json_object_get(j, "nan")));
 	CHECK_SAYS(json_string_value(json_object_get(j, "nan")), says);
 	json_decref(j);
-	snprintf(model, sizeof model, "%s", with_nan("good.onnx", -1));
+	snprintf(model, sizeof model, "%s", with_bad("good.onnx", -1, NAN));
 	CHECK_RUN(0, "verify %s --json --threads 1 --cache %s", model, in_dir("cache"));
 	CHECK(!strstr(cli_err, "NaN"));
 	j = parse_out();
-	CHECK(json_is_null(json_object_get(j, "nan")));
+	CHECK(json_is_null(json_object_get(j, "nan")) && json_is_null(json_object_get(j, "infinite")));
 	json_decref(j);
+}
+
+TEST(an_infinity_in_a_weight_is_called_that)
+{
+	static const char says[] = "weight 'w' holds an infinity at index 1023 of 4096";
+	char model[256];
+	snprintf(model, sizeof model, "%s", with_bad("inf.onnx", 1023, -INFINITY));
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", model, in_dir("cache"), in_dir("out"));
+	CHECK_SAYS(cli_err, says);
+	CHECK_RUN(0, "inspect %s", model);
+	CHECK_SAYS(cli_err, says);
+	hone("tune %s --threads 1 --budget 1s --no-cache",
+	     model); /* whether it finds kernels does not matter */
+	CHECK(test_count(cli_err, says) == 1);
+	CHECK_RUN(1, "verify %s --threads 1 --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_out, "comparisons differ, because weight 'w' holds an infinity");
+	CHECK_SAYS(cli_err, "repair the model's weights");
+	CHECK_RUN(1, "verify %s --json --threads 1 --cache %s", model, in_dir("cache"));
+	json_t *j = parse_out();
+	CHECK(json_is_string(json_object_get(j, "infinite")) && json_is_null(json_object_get(j, "nan")));
+	json_decref(j);
+	/* A mask may hold them: x + m, where nothing multiplies m. */
+	struct onnx_maker k;
+	const float mask[2] = {0, -INFINITY};
+	mk_start(&k, 13, 4);
+	mk_input(&k, "x", 1, "1 2");
+	mk_init(&k, "m", 1, "2", mask, sizeof mask);
+	mk_node(&k, "Add", "x m", "y");
+	mk_output(&k, "y");
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", write_model(&k, "mask.onnx"), in_dir("cache"),
+		  in_dir("out"));
+	CHECK(!strstr(cli_err, "infinity"));
 }
 
 TEST_MAIN

@@ -101,6 +101,21 @@ TEST(the_help_is_as_wide_as_the_terminal)
 		check_width(name[i], "", 80);
 		CHECK_SAYS(cli_out, "configuration (default /etc/hone/honed.conf); its drop-ins lie\n");
 	}
+	setenv("COLUMNS", "40", 1);
+	CHECK(program("hone-worker", "--help") == 0);
+	check_width("hone-worker", "", 40);
+	CHECK(program("hone-worker", "--server") == 2 && !cli_out[0]);
+	CHECK_SAYS(cli_err, "--serve");
+	CHECK(program("hone-worker", "%s", "") == 2);
+	CHECK_SAYS(cli_err, "see hone-worker --help");
+	/* A command that takes several lines goes on behind &&, so that it can be pasted. */
+	CHECK(program("hone", "--help") == 0);
+	check_width("hone", "", 40);
+	CHECK_SAYS(cli_out, "\nStart with:\n  hone zoo mobilenet_v2 -o m.onnx &&\n"
+			    "  hone tune m.onnx --budget 20s\n");
+	CHECK(program("hone-fleet", "--help") == 0);
+	check_width("hone-fleet", "", 40);
+	CHECK_SAYS(cli_out, "\nStart with:\n  hone-fleet init &&\n  hone-fleet serve\n");
 	unsetenv("COLUMNS");
 }
 

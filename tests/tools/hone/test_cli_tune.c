@@ -358,6 +358,35 @@ TEST(logs_of_others_are_not_gone_on_with)
 	}
 }
 
+/* Rewrites a log as if the machine had been half as fast when the search tried its candidates. */
+static int slow_down(void *ctx, const struct trials *l)
+{
+	static struct trials copy;
+	copy = *l;
+	for (int i = 0; i < copy.n; i++)
+		copy.entry[i].t.ns *= 2;
+	return trials_put(ctx, &copy);
+}
+
+/* A candidate has two fastest runs, that of its record and that of the log's table: a line says why. */
+TEST(explain_says_why_two_times_differ)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char dir_name[256];
+	struct cache *c;
+	snprintf(dir_name, sizeof dir_name, "%s", in_dir("moments"));
+	CHECK_RUN(0, "tune %s --json --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
+		  dir_name);
+	REQUIRE_OK(cache_open(&c, dir_name, false, 0));
+	CHECK(trials_each(c, slow_down, c) == 10);
+	cache_close(c);
+	for (int i = 1; i <= 10; i++) {
+		CHECK_RUN(0, "explain %s %d --threads 1 --cache %s", steering(), i, dir_name);
+		CHECK(test_count(cli_out, "when the search tried it, its fastest run took ") == 1);
+	}
+}
+
 TEST(rigor_from_nothing_to_all)
 {
 	if (!worker())

@@ -306,6 +306,25 @@ TEST(options_of_other_commands)
 	CHECK(!strstr(cli_err, "option of") && !strstr(cli_err, "did you mean"));
 }
 
+/* Also where the first letter is that of another option, which takes the rest as its value. */
+TEST(one_dash_before_a_long_name)
+{
+	static const char *const words[][2] = {
+	    {"-budget 1s", "-budget; write --budget (see"},
+	    {"-budget=1s", "-budget; write --budget (see"},
+	    {"-help", "-help; write --help (see"},
+	    {"-quiet", "-quiet; write --quiet (see"},
+	    {"-treads 2", "--treads"},
+	};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		CHECK_RUN(2, "tune %s --cache %s %s", steering(), in_dir("cache"), words[i][0]);
+		CHECK_SAYS(cli_err, "unknown option -");
+		CHECK_SAYS(cli_err, words[i][1]);
+	}
+	CHECK_RUN(2, "run %s -output %s", steering(), in_dir("o"));
+	CHECK_SAYS(cli_err, "unknown option -output; write --output (see");
+}
+
 /* With an unknown operator, and one that runs in portable C. */
 static const char *odd_model(void)
 {

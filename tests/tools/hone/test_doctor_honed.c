@@ -140,7 +140,7 @@ TEST(a_honed_without_a_unit)
 	end_honed(SIGTERM);
 	most_files = 0;
 	hone("doctor --json --socket %s", own("run/honed.sock"));
-	CHECK_SAYS(remedies(), "start honed --config FILE, if it should");
+	CHECK_SAYS(remedies(), "if it should, start it with ");
 }
 
 /* Each model that honed cannot tune is a problem, with honed's reason. */

@@ -26,7 +26,8 @@ from ._library import (
     lib,
     made,
 )
-from ._tensors import Places
+from ._sizes import shapes_for
+from ._tensors import Places, ShapeError
 
 TensorInfo = namedtuple("TensorInfo", "name dtype shape bytes")
 KernelInfo = namedtuple("KernelInfo", "name what origin flops bytes")
@@ -256,6 +257,7 @@ class Model:
     def __init__(self, handle, model, shapes=None):
         self._loaded = None
         self._name = "from bytes"
+        self._path = None
         _own(handle._forks)
         o = made(LoadOptions)
         words = []
@@ -269,6 +271,7 @@ class Model:
             model = bytes(model)
             check(lib.hone_load_bytes(handle._h, model, len(model), ctypes.byref(o), ctypes.byref(m)))
         else:
+            self._path = os.fspath(model)
             self._name = os.path.basename(os.fsdecode(model))
             rc = lib.hone_load(handle._h, os.fsencode(model), ctypes.byref(o), ctypes.byref(m))
             if rc == NOTFOUND and os.path.isdir(model) and not os.path.exists(os.path.join(os.fsdecode(model), "plan.hone")):
@@ -386,10 +389,18 @@ class Model:
         self._run_on(ins, outs)
         return outputs
 
+    def _other_shape(self, e):
+        given = shapes_for(self._path, e.info.name, e.info.shape, e.shape) if self._path else ""
+        hint = f": load the model with shapes={given}, as its file leaves that size free" if given else ""
+        return InputError(USAGE, f"'{e.info.name}' has shape {e.info.shape}, not {e.shape}{hint}")
+
     def _places(self, arrays, named):
         if named or len(arrays) != len(self.inputs):
             arrays = self._ordered(arrays, named)
-        ins, held = self._ins.of(arrays)
+        try:
+            ins, held = self._ins.of(arrays)
+        except ShapeError as e:
+            raise self._other_shape(e) from None
         outs, outputs = self._outs.new()
         return ins, outs, held, outputs
 

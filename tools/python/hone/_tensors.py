@@ -52,6 +52,14 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
+class ShapeError(Exception):
+    """An array has another shape than the input; the model makes an InputError of it."""
+
+    def __init__(self, info, shape):
+        super().__init__(info, shape)
+        self.info, self.shape = info, tuple(shape)
+
+
 def _row_major(shape, strides):
     expect = 1
     for extent, stride in zip(reversed(shape), reversed(strides)):
@@ -73,7 +81,7 @@ def _from_dlpack(x, info):
     if (t.code, t.bits, t.lanes) != (code, bits, 1) and not (info.dtype == "bool" and t.code == 1 and t.bits == 8):
         raise InputTypeError(USAGE, f"'{info.name}' is {info.dtype}, not DLPack type {t.code} of {t.bits} bits")
     if shape != info.shape:
-        raise InputError(USAGE, f"'{info.name}' has shape {info.shape}, not {shape}")
+        raise ShapeError(info, shape)
     if t.strides and not _row_major(shape, [t.strides[i] for i in range(t.ndim)]):
         raise InputError(USAGE, f"'{info.name}' does not lie row-major: make it contiguous")
     return (t.data or 0) + t.byte_offset, (capsule, x)
@@ -143,6 +151,8 @@ def _from_buffer(x, info):
     if not plain and (view.format.lstrip("@=<") not in letters or view.itemsize * 8 != _DTYPES[info.dtype][1]):
         raise InputTypeError(USAGE, f"'{info.name}' is {info.dtype}, not '{view.format}'")
     if not view.c_contiguous or view.nbytes != info.bytes or not (plain or view.ndim == 1 or view.shape == info.shape):
+        if view.c_contiguous and view.ndim == len(info.shape):
+            raise ShapeError(info, view.shape)
         raise InputError(USAGE, f"'{info.name}' has shape {info.shape}, row-major, not {view.shape}")
     if view.readonly:
         copy = ctypes.create_string_buffer(view.tobytes(), max(view.nbytes, 1))
@@ -163,7 +173,7 @@ def address_of(x, info):
         else:
             x = _convert(x, info)
         if x.shape != info.shape:
-            raise InputError(USAGE, f"'{info.name}' has shape {info.shape}, not {x.shape}")
+            raise ShapeError(info, x.shape)
         x = numpy.require(x, requirements=["C", "A"]).reshape(info.shape)
         return x.ctypes.data, x
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
