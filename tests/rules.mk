@@ -4,7 +4,7 @@
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
 # Tests and benchmarks that run models, and so need the fallback kernels.
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_device cli_device cli_cuda cli_cuda_safety plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_odd cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_library cli_mistakes cli_submit cli_tune tune_box tune_leash honed_job networks halves onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan llvm_pads plan_device cli_device cli_cuda cli_cuda_safety plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_odd cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_library cli_mistakes cli_submit cli_tune tune_box tune_leash honed_job networks halves onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_cli_library: | $(B)/libhone.so $(B)/libhone-device.so
 # What libhone opens from beside itself, which is the program in its tests.

@@ -281,7 +281,7 @@ static bool is_there(struct cache *c, const struct head *h, const void *p)
 	struct arena a = {0};
 	struct blob old;
 	bool here = s->type && s->n == h->n && s->seg != NOWHERE &&
-		    (s->seg == IN_MEMORY || c->seg[s->seg].layer == c->nlayers - 1);
+		    (s->seg == IN_MEMORY || cache_top_seg(c, &c->seg[s->seg]));
 	bool same = here && cache_get(c, h->type, h->key, &a, &old) >= 0 && !memcmp(old.p, p, old.n);
 	arena_free(&a);
 	return same;

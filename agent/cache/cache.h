@@ -23,6 +23,8 @@
  * than its record's stays: the record may come back to it. The cache remembers what was forgotten, since a
  * seed layer that holds it may be mounted later: all of it while such a layer lies below, else 16,384 keys of
  * each kind.
+ * Only files of such names are the writer's. A pack that a user put into DIR, or a file of another name, is
+ * read, below the writer's own, and is neither changed nor removed; it does not count towards the cap.
  * DIR/lock exists while there is a writer; any process that may write DIR may lock it.
  *
  * A file that cannot be opened (no descriptor is left, no permission) is skipped with one line in the log.
@@ -191,8 +193,8 @@ int cache_refresh(struct cache *c) MUST_CHECK;
 /* Writes all that waits and removes dead records: one segment of records and one of code stay. */
 int cache_compact(struct cache *c) MUST_CHECK;
 /* Writes all records of all layers that are not forgotten to one file NAME.seg, which any cache folder may
- * hold, typically a seed layer; it atomically replaces a file. E_USAGE: the name looks like one that
- * writers give, or the folder is DIR itself. Returns the number of records. */
+ * hold, typically a seed layer, and which a writer leaves as it is; it atomically replaces a file. E_USAGE:
+ * the name looks like one that writers give, or the folder is DIR itself. Returns the number of records. */
 int cache_pack(struct cache *c, const char *path, bool with_code) MUST_CHECK;
 
 struct cache_state {

@@ -23,7 +23,7 @@ static bool waits(const struct slot *s)
 bool cache_has_lower(const struct cache *c)
 {
 	for (int i = 0; i < c->nsegs; i++)
-		if (c->seg[i].fd >= 0 && c->seg[i].layer < c->nlayers - 1)
+		if (c->seg[i].fd >= 0 && !cache_top_seg(c, &c->seg[i]))
 			return true;
 	return false;
 }
@@ -158,29 +158,12 @@ int cache_nothing_unread(const struct cache *c)
 		   : E_OK;
 }
 
-bool cache_has_mixed(const struct cache *c)
-{
-	bool mixed = false;
-	for (int i = 0; i < c->nsegs; i++)
-		mixed |= cache_top_seg(c, &c->seg[i]) && c->seg[i].kind == SEG_MIXED;
-	return mixed;
-}
-
-void cache_drop_mixed(struct cache *c)
-{
-	for (int i = 0; i < c->nsegs; i++)
-		if (cache_top_seg(c, &c->seg[i]) && c->seg[i].kind == SEG_MIXED)
-			cache_remove_seg(c, &c->seg[i]);
-}
-
 static int compact_all(struct cache *c)
 {
 	bool no_room;
 	int rc = cache_compact_kind(c, SEG_CODE, &no_room);
 	if (rc >= 0)
 		rc = cache_compact_kind(c, SEG_RECORDS, &no_room);
-	if (rc >= 0)
-		cache_drop_mixed(c);
 	cache_index_tidy(c);
 	return rc;
 }
@@ -203,10 +186,6 @@ void cache_compact_at_open(struct cache *c)
 	int rc = cache_nothing_unread(c);
 	if (rc < 0) /* cache_layers_load or an earlier line has logged it */
 		return;
-	if (cache_has_mixed(c)) {
-		log_more("cache %s: copying packs into segments of its own", cache_dir(c));
-		rc = compact_all(c);
-	}
 	for (int kind = SEG_RECORDS; kind <= SEG_CODE && rc >= 0; kind++) {
 		struct cache_bytes b = cache_count(c, (enum seg_kind)kind);
 		int64_t dead = b.good - b.live;

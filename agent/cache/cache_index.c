@@ -86,7 +86,7 @@ static void take_mark(struct cache *c, int seg, const struct head *h, const uint
 {
 	struct cur m = {.p = payload, .n = h->n};
 	uint64_t generation = cur_u64(&m), written = cur_u64(&m);
-	if (m.bad || seg == IN_MEMORY || c->seg[seg].kind == SEG_MIXED || c->layer[c->seg[seg].layer].seed)
+	if (m.bad || seg == IN_MEMORY || !c->seg[seg].own || c->layer[c->seg[seg].layer].seed)
 		return;
 	if (generation > MOST_COUNTED || written > MOST_COUNTED)
 		return;
@@ -185,10 +185,10 @@ int cache_order(const void *slot_a, const void *slot_b, void *cache)
 	if (ra != rb)
 		return ra < rb ? -1 : 1;
 	if (a->seg != b->seg && ra >= 0 && ra < MAX_LAYERS) {
-		bool mixed = c->seg[a->seg].kind == SEG_MIXED;
+		bool own = c->seg[a->seg].own;
 		uint64_t i = c->seg[a->seg].number, j = c->seg[b->seg].number;
-		if (mixed != (c->seg[b->seg].kind == SEG_MIXED))
-			return mixed ? -1 : 1;
+		if (own != c->seg[b->seg].own)
+			return own ? 1 : -1;
 		if (i != j)
 			return i < j ? -1 : 1;
 		return a->seg < b->seg ? -1 : 1;

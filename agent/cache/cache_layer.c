@@ -75,7 +75,7 @@ unsigned cache_file_mode(const char *dir)
 
 bool cache_top_seg(const struct cache *c, const struct seg *s)
 {
-	return s->fd >= 0 && s->layer == c->nlayers - 1;
+	return s->fd >= 0 && s->layer == c->nlayers - 1 && s->own;
 }
 
 void cache_remove_seg(const struct cache *c, struct seg *s)
@@ -99,11 +99,13 @@ int cache_seg_add(struct cache *c, const struct seg *s)
 	if (at == c->nsegs) {
 		struct seg *more = realloc(c->seg, (size_t)(at + 1) * sizeof *more);
 		if (!more)
-			return fail(E_NOMEM, "no memory for the cache's files");
+			return fail(E_NOMEM, "no memory to open a cache");
 		c->seg = more;
 		c->nsegs++;
 	}
 	c->seg[at] = *s;
+	/* A program that only reads is told by the kind alone. */
+	c->seg[at].own = s->kind != SEG_MIXED && (!CACHE_WRITES || cache_own_name(s->name));
 	return at;
 }
 
@@ -212,26 +214,28 @@ static int open_layer(struct cache *c, int layer)
 	return rc;
 }
 
-/* Packs come below the segments of this folder's writer. Records are read before code, though written after
- * it: a reader that follows this order, and then reads all code segments that exist by then, finds the code of
- * every record that it has read. */
+/* Packs and other files of users come below the segments of this folder's writer. Records are read before
+ * code, though written after it: a reader that follows this order, and then reads all code segments that
+ * exist by then, finds the code of every record that it has read. */
 static int by_number(const void *a, const void *b)
 {
-	static const int order[] = {[SEG_MIXED] = 0, [SEG_RECORDS] = 1, [SEG_CODE] = 2};
 	const struct seg *x = a, *y = b;
+	bool own = x->own;
 	if (x->layer != y->layer)
 		return x->layer < y->layer ? -1 : 1;
+	if (own != y->own)
+		return own ? 1 : -1;
 	if (x->kind != y->kind)
-		return order[x->kind] < order[y->kind] ? -1 : 1;
+		return x->kind < y->kind ? -1 : 1;
 	if (x->number != y->number)
 		return x->number < y->number ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
 
-/* By layer and kind: segments with lower numbers do not count. A stranger's file does not replace this user's
- * segments. */
+/* By layer and kind: a writer's segments with lower numbers do not count. A stranger's file does not replace
+ * this user's segments, nor does a file that no writer named. */
 struct replaced {
-	uint64_t by_ours[MAX_LAYERS][SEG_MIXED + 1], by_any[MAX_LAYERS][SEG_MIXED + 1];
+	uint64_t by_ours[MAX_LAYERS][SEG_CODE + 1], by_any[MAX_LAYERS][SEG_CODE + 1];
 };
 
 /* Closes replaced segments. The writer removes their files if the replacements are known to be durable. */
@@ -240,14 +244,16 @@ static void drop_replaced(struct cache *c)
 	struct replaced r = {0};
 	for (int i = 0; i < c->nsegs; i++) {
 		const struct seg *s = &c->seg[i];
-		if (s->fd >= 0)
-			raise(&r.by_any[s->layer][s->kind], s->replaces);
-		if (s->fd >= 0 && !s->foreign)
+		if (s->fd < 0 || !s->own)
+			continue;
+		raise(&r.by_any[s->layer][s->kind], s->replaces);
+		if (!s->foreign)
 			raise(&r.by_ours[s->layer][s->kind], s->replaces);
 	}
 	for (int i = 0; i < c->nsegs; i++) {
 		struct seg *s = &c->seg[i];
-		if (s->fd < 0 || s->number >= (s->foreign ? r.by_any : r.by_ours)[s->layer][s->kind])
+		if (s->fd < 0 || !s->own ||
+		    s->number >= (s->foreign ? r.by_any : r.by_ours)[s->layer][s->kind])
 			continue;
 		if (c->lock_fd >= 0 && cache_top_seg(c, s) && !c->layer[s->layer].unread)
 			cache_remove_seg(c, s);
@@ -287,7 +293,7 @@ static void choose_active(struct cache *c)
 	for (int kind = SEG_RECORDS; kind <= SEG_CODE; kind++)
 		c->active[kind] = -1;
 	for (int i = 0; i < c->nsegs && c->lock_fd >= 0; i++)
-		if (cache_top_seg(c, &c->seg[i]) && c->seg[i].kind != SEG_MIXED)
+		if (cache_top_seg(c, &c->seg[i]))
 			c->active[c->seg[i].kind] = goes_on(c, &c->seg[i]) ? i : -1;
 }
 

@@ -43,7 +43,7 @@ static int add(struct segment_names *l, const char *name)
 		int cap = l->cap ? l->cap * 2 : 16;
 		void *more = realloc(l->name, (size_t)cap * sizeof *l->name);
 		if (!more)
-			return fail(E_NOMEM, "no memory to list the cache");
+			return fail(E_NOMEM, "no memory to open a cache");
 		l->name = more;
 		l->cap = cap;
 	}

@@ -150,7 +150,8 @@ void cache_layers_close(struct cache *c);
 int cache_seg_add(struct cache *c, const struct seg *s) MUST_CHECK; /* returns its index */
 /* Closes a segment and removes its file, unless another file has its name by now. */
 void cache_remove_seg(const struct cache *c, struct seg *s);
-bool cache_top_seg(const struct cache *c, const struct seg *s); /* open, and in the layer that is written */
+/* Open, made by a writer (seg->own), and in the layer that is written. */
+bool cache_top_seg(const struct cache *c, const struct seg *s);
 unsigned cache_file_mode(const char *dir);                      /* users who may list the folder may read its
 								   files */
 
@@ -216,10 +217,8 @@ struct slot **cache_to_keep(struct cache *c, enum seg_kind kind, struct arena *a
 int cache_compact_kind(struct cache *c, enum seg_kind kind, bool *no_room) MUST_CHECK;
 /* Ends the eviction of the slots with `leaves` of a kind: `copied`: they are gone; else they stay. */
 void cache_have_left(struct cache *c, enum seg_kind kind, bool copied);
-/* A file has both kinds: a pack. Once both are copied it goes. */
-bool cache_has_mixed(const struct cache *c);
-void cache_drop_mixed(struct cache *c);      /* call after both kinds were copied */
-bool cache_has_lower(const struct cache *c); /* a lower layer exists, which may hold a forgotten record */
+/* A lower layer, or a user's file in this one, exists, which may hold a forgotten record. */
+bool cache_has_lower(const struct cache *c);
 int cache_nothing_unread(const struct cache *c) MUST_CHECK;
 /* Makes `need` more bytes fit under the cap. It may write waiting puts, evict code, and drop waiting code
  * that is larger than the space that records leave for code (this needs no copy). For code it evicts no

@@ -205,8 +205,7 @@ static bool copies_records(const struct cache *c, enum seg_kind kind, const stru
 {
 	int at = c->active[SEG_RECORDS];
 	int64_t kept = at < 0 || recs->size >= c->o.cap_bytes ? 0 : c->seg[at].size - c->seg[at].end;
-	return kind == SEG_RECORDS || cache_has_mixed(c) ||
-	       recs->size - recs->live - kept >= c->o.cap_bytes / 8;
+	return kind == SEG_RECORDS || recs->size - recs->live - kept >= c->o.cap_bytes / 8;
 }
 
 /* Logs one line per process, since a tuning run at its cap evicts again and again. */
@@ -243,8 +242,6 @@ static int make_room(struct cache *c, enum seg_kind kind, int64_t need)
 	if (kind == SEG_RECORDS && live > left && !has_code(c))
 		evict_records(c, live, left < 0 ? 0 : left);
 	int copied = cache_compact_kind(c, SEG_RECORDS, &no_room);
-	if (rc >= 0 && copied >= 0)
-		cache_drop_mixed(c);
 	return rc < 0 ? rc : copied;
 }
 

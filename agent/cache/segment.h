@@ -42,6 +42,8 @@ struct seg {
 	enum seg_kind kind;
 	int layer;                /* index of its layer in the cache */
 	bool foreign;             /* another user may have written it: its code is not run */
+	bool own; /* a cache's writer made and named it. Packs, and files of other names, are a
+		     user's: read below those of the writer, never changed. Set by cache_seg_add */
 	bool writable;            /* open for writing, and the file has no other name */
 	bool clean;               /* nothing but zeros follows the last record */
 	bool no_room;             /* the disk had no room to create it */

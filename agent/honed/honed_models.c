@@ -686,7 +686,9 @@ void model_failed(struct honed *h, int i, const char *text, bool lasting)
 	if (said)
 		honed_log(h, 2, "model %s: %s", model_label(h, m).text, text);
 	else if (lasting)
-		honed_log(h, 0, "model %s: %s; honed tries again when its file or honed.conf has changed",
+		honed_log(h, 0,
+			  "model %s: %s; honed tries again when the file has changed, or after systemctl "
+			  "reload honed",
 			  model_label(h, m).text, text);
 	else if (h->o.mode == HONED_BOX)
 		honed_log(h, 0, "model %s: %s", model_label(h, m).text, text);

@@ -188,7 +188,8 @@ struct kept_model {
 	int64_t pause_until_ns, pause_step_ns;
 	int fails, untried; /* in a row; untried: slices that said why they tried nothing */
 	bool faulty;        /* examined when honed started, and not usable; no job has tried it yet */
-	bool lasting; /* its last job failed, as the next ones would until its file or honed.conf changes */
+	bool lasting; /* its last job failed, as the next ones would until its file changes or honed.conf is
+			 read again */
 	char refused[128], *error; /* error: of its last job, owned; NULL: none */
 };
 

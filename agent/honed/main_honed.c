@@ -11,6 +11,7 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/base/options.h"
+#include "platform/base/out.h"
 #include "platform/base/quantity.h"
 #include "platform/base/wrap.h"
 #include "platform/machine/sysfile.h"
@@ -665,5 +666,5 @@ int main(int argc, char **argv)
 	int rc = run(argc, argv);
 	if (rc < 0)
 		log_error("%s", err_text());
-	return rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0;
+	return out_end(rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0);
 }

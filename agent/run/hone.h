@@ -179,7 +179,8 @@ HONE_API int hone_load_bytes(struct hone_handle *h, const void *model, size_t by
 /* Cancels a run that hone_run_async started, and waits for its end. NULL: does nothing. */
 HONE_API void hone_model_close(struct hone_model *m);
 
-/* An input or output. Tensors are row-major without gaps. */
+/* An input or output. Tensors are row-major without gaps. Those that the model has as f16 or bf16 are handed
+ * over as f32, which is their dtype here. */
 struct hone_tensor {
 	size_t size;
 	const char *name;

@@ -9,6 +9,7 @@
 #include "platform/base/log.h"
 #include "platform/base/near.h"
 #include "platform/base/options.h"
+#include "platform/base/out.h"
 #include "platform/base/quantity.h"
 #include "platform/base/wrap.h"
 
@@ -404,8 +405,8 @@ int main(int argc, char **argv)
 		wrap_help(usage);
 	else if (rc >= 0)
 		rc = w.version ? print_version(&w) : work(&w, &a);
-	if (fflush(stdout) != 0 && rc >= 0)
-		rc = fail(E_IO, "stdout: %s", strerror(errno));
+	if (rc >= 0)
+		rc = out_flush();
 	int status = rc == E_USAGE ? 2 : rc < 0;
 	if (rc < 0)
 		log_error("%s", err_text());

@@ -22,6 +22,7 @@
 #include "platform/run/device_name.h"
 #include "platform/base/log.h"
 #include "platform/base/options.h"
+#include "platform/base/out.h"
 #include "platform/run/sandbox.h"
 #include "platform/base/wrap.h"
 
@@ -301,7 +302,7 @@ int main(int argc, char **argv)
 	}
 	if (w.help) {
 		wrap_help(usage);
-		return 0;
+		return out_end(0);
 	}
 	prepare();
 	keep_memory();
@@ -318,5 +319,5 @@ int main(int argc, char **argv)
 			log_error("%s", err_text());
 		return rc == E_USAGE ? 2 : 1;
 	}
-	return 0;
+	return out_end(0);
 }

@@ -108,8 +108,8 @@ static int index_at(const struct opctx *c, int64_t i, int64_t extent, int64_t *o
 {
 	int64_t v = tensor_get_i64(&c->in[1], i);
 	if (v < -extent || v >= extent)
-		return fail(E_CORRUPT, "index %lld is outside %lld to %lld", (long long)v,
-			    (long long)-extent, (long long)extent - 1);
+		return fail(E_CORRUPT, "index %lld is outside %lld to %lld", (long long)v, (long long)-extent,
+			    (long long)extent - 1);
 	*out = v < 0 ? v + extent : v;
 	return E_OK;
 }

@@ -162,7 +162,7 @@ bool task_inline(struct task *t, int k)
 	struct task out = *t;
 	const struct stage *map = &t->stage[k];
 	int tmp = map->out.operand;
-	if (t->operand[tmp].role != ROLE_TMP || !stage_maps(t, map))
+	if (t->operand[tmp].role != ROLE_TMP || t->operand[tmp].fill != 0 || !stage_maps(t, map))
 		return false;
 	for (int s = k + 1; s < t->nstages; s++)
 		for (int r = 0; r < out.stage[s].nreads; r++)

@@ -22,7 +22,7 @@ struct variant {
 	int of;    /* graph value; variants v < nvalues are the native forms of value v */
 	int lanes; /* channels that lie together in memory; 1: plain */
 	bool exact, haloed, made;
-	float fill;
+	float fill; /* 0 without a halo */
 	int64_t lo[MAX_RANK], hi[MAX_RANK];
 };
 
@@ -134,13 +134,13 @@ static void fill_value(const struct layer *l, int i, struct step_value *out)
 		layout_blocked(&out->buf.layout, x->shape.rank, 1, v->lanes);
 	memcpy(out->buf.layout.lo, v->lo, sizeof v->lo);
 	memcpy(out->buf.layout.hi, v->hi, sizeof v->hi);
-	out->buf.fill = v->haloed ? v->fill : 0;
+	out->buf.fill = v->fill;
 }
 
 static bool same_form(const struct variant *x, const struct variant *y)
 {
 	return x->lanes == y->lanes && !memcmp(x->lo, y->lo, sizeof x->lo) &&
-	       !memcmp(x->hi, y->hi, sizeof x->hi) && (x->haloed ? x->fill : 0) == (y->haloed ? y->fill : 0);
+	       !memcmp(x->hi, y->hi, sizeof x->hi) && x->fill == y->fill;
 }
 
 /* The form in which Concat reads v, whose place in the whole begins at `at` of the axis: the whole's form, so

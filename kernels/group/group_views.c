@@ -23,6 +23,7 @@ struct view {
 	struct stage map; /* the copy from `from`; not set if only the shape differs */
 	int from;         /* value */
 	bool moves;
+	float fill; /* what the copy reads outside of `from` (Pad) */
 };
 
 static bool is_type(const struct viewer *w, const struct group *p, const char *type)
@@ -87,6 +88,7 @@ static bool view_of(const struct viewer *w, int v, struct view *out)
 		return false;
 	out->from = w->g->node[p->anchor].in[0];
 	out->moves = p->kind != STEP_ALIAS;
+	out->fill = 0;
 	if (p->kind == STEP_ALIAS)
 		return true;
 	if (is_split(w, p))
@@ -95,6 +97,7 @@ static bool view_of(const struct viewer *w, int v, struct view *out)
 		return false;
 	out->map = p->task->stage[0];
 	out->from = p->value[out->map.read[0].operand];
+	out->fill = p->task->operand[out->map.read[0].operand].fill;
 	return true;
 }
 
@@ -150,6 +153,7 @@ static bool look_through(const struct viewer *w, struct task *t, int i, const st
 		}
 	}
 	o->dims = *after;
+	o->fill = v->fill; /* no read of t was outside before, so none needs another */
 	for (int d = after->rank; d < MAX_RANK; d++)
 		o->dims.d[d] = 0;
 	return true;
@@ -163,11 +167,12 @@ static bool may_be_blocked(const struct viewer *w, int v)
 	       !group_copies(p) && !(p->kind == STEP_TASK && p->task->nstages > 1);
 }
 
-/* Merges operand i with the other operands that read the same value. */
+/* Merges operand i with another operand that reads the same value, unless they differ outside of it. */
 static void unite(struct group *p, int i)
 {
 	for (int k = 0; k < p->task->noperands; k++) {
-		if (k == i || p->value[k] != p->value[i] || p->task->operand[k].role != ROLE_IN)
+		const struct operand *o = p->task->operand;
+		if (k == i || p->value[k] != p->value[i] || o[k].role != ROLE_IN || o[k].fill != o[i].fill)
 			continue;
 		for (int s = 0; s < p->task->nstages; s++)
 			for (int r = 0; r < p->task->stage[s].nreads; r++)

@@ -3,6 +3,7 @@
 #include "agent/cache/json.h"
 #include "platform/base/arena.h"
 #include "platform/base/log.h"
+#include "platform/base/out.h"
 #include "platform/base/shell.h"
 #include "tools/hone/help.h"
 #include "tools/hone/interrupt.h"
@@ -498,26 +499,9 @@ static int dispatch(struct parse *p)
 	return run_cmd(p);
 }
 
-int cmd_flush(void)
-{
-	bool lost = ferror(stdout); /* the reason of that write is no longer known: another one tells it */
-	errno = 0;
-	if (lost) {
-		clearerr(stdout);
-		putchar('\n');
-	}
-	if (fflush(stdout) == 0 && !lost)
-		return E_OK;
-	return fail(E_IO, "standard output: %s; nothing after that was written",
-		    errno ? strerror(errno) : "a write failed");
-}
-
 static int finish(struct parse *p, int status)
 {
-	if (cmd_flush() < 0) {
-		log_error("%s", err_text());
-		status = 1;
-	}
+	status = out_end(status);
 	arena_free(&p->arena);
 	return status < 0 ? 1 : status;
 }

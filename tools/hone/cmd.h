@@ -106,8 +106,6 @@ extern const struct cmd cmd_help, cmd_version; /* for every program that consist
  * For commands that end their process themselves; of others the framework does it. Returns the exit status.
  */
 int cmd_failed(const struct args *a, int rc, int status);
-/* Writes what standard output still keeps. E_IO: it, or an earlier part, was not written. */
-int cmd_flush(void) MUST_CHECK;
 /* main() calls this. Returns the exit status. */
 int program_main(const struct program *p, int argc, char **argv);
 int hone_main(int argc, char **argv); /* hone's main; tests call it in a child */

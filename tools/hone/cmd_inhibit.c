@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/cmd.h"
 #include "platform/base/log.h"
+#include "platform/base/out.h"
 #include "platform/base/quantity.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
@@ -159,7 +160,7 @@ static int run_held(const struct args *a, struct hold *h, char **argv)
 		bool none = errno == ENOENT;
 		int why = refuse_start(argv, errno);
 		int status = cmd_failed(a, why, none ? 127 : 126);
-		_exit(cmd_flush() < 0 ? 1 : status);
+		_exit(out_end(status));
 	}
 	if (pid > 0)
 		json_out_left(); /* it is the command's */

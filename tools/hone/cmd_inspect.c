@@ -203,6 +203,13 @@ static void print_values(const struct args *a, const struct inspect *in)
 	values_rows(&t, "input", in->look.in, in->look.nin);
 	values_rows(&t, "output", in->look.out, in->look.nout);
 	table_print(&t, a->color);
+	bool half = false;
+	for (int i = 0; i < in->look.nin + in->look.nout; i++) {
+		const char *type = (i < in->look.nin ? in->look.in[i] : in->look.out[i - in->look.nin]).type;
+		half |= !strcmp(type, "f16") || !strcmp(type, "bf16");
+	}
+	if (half)
+		table_say("hone takes and returns tensors of f16 and bf16 as f32.");
 }
 
 static void print_ops(const struct args *a, const struct inspect *in)

@@ -7,6 +7,7 @@
 #include "kernels/library/library.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
+#include "platform/base/out.h"
 #include "platform/base/sanitized.h"
 #include "platform/machine/board.h"
 #include "platform/machine/topo.h"
@@ -415,8 +416,7 @@ static void answer_late(void *ctx, int rc, const struct tune_report *r)
 		rc = answer(w->a, w->o, r);
 	if (rc < 0)
 		rc = cmd_failed(w->a, rc, 1);
-	rc = fflush(stdout) != 0 ? 1 : rc;
-	rc = rc ? rc : interrupt_status(0);
+	rc = out_end(rc ? rc : interrupt_status(0));
 	guard_ends(rc);
 	_exit(rc);
 }

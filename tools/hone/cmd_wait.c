@@ -134,8 +134,8 @@ static bool hopeless(const json_t *m)
 }
 
 /* The models that honed gave up, as [{name, why}]. honed waits no longer for them, because nothing more can
- * be done. NULL: it does not answer any more. */
-static json_t *given_up(const char *socket)
+ * be done. NULL: it does not answer any more. *none: no model is configured. */
+static json_t *given_up(const char *socket, bool *none)
 {
 	json_t *s = NULL, *list = json_array();
 	const json_t *m;
@@ -144,6 +144,7 @@ static json_t *given_up(const char *socket)
 		json_decref(list);
 		return NULL;
 	}
+	*none = !json_array_size(json_object_get(s, "models"));
 	json_array_foreach(json_object_get(s, "models"), i, m) if (hopeless(m))
 	    json_array_append_new(list, json_pack("{so so}", "name", json_text(daemon_text(m, "name", "?")),
 						  "why", json_text(daemon_text(m, "error", "unknown"))));
@@ -182,19 +183,21 @@ static int print_json(int rc, json_t *lost)
 static int run_wait(const struct args *a)
 {
 	char waited[32];
+	bool none = false;
 	int64_t timeout_ns = arg_duration(a, "timeout", 30 * NS_PER_S);
 	struct waiting w = {.socket = arg_str(a, "socket", NULL), .deadline_ns = daemon_deadline(timeout_ns)};
 	int rc = wait_ready(&w);
 	snprintf(waited, sizeof waited, "%.3g s", (double)timeout_ns / 1e9);
 	if (rc == E_TIMEOUT)
 		rc = late(&w, waited);
-	json_t *lost = rc >= 0 ? given_up(w.socket) : NULL;
+	json_t *lost = rc >= 0 ? given_up(w.socket, &none) : NULL;
 	if (rc >= 0)
 		rc = refused(lost);
 	int shown = a->json ? print_json(rc, lost) : 0;
 	json_decref(lost);
 	if (rc >= 0 && !a->json)
-		log_info("every model of honed.conf is ready");
+		log_info("%s", none ? "no model is configured in honed.conf, so there is nothing to wait for"
+				    : "every model of honed.conf is ready");
 	return rc < 0 ? rc : shown;
 }
 
@@ -211,10 +214,11 @@ const struct cmd cmd_wait = {
     .usage = "[--ready] [--timeout 30s]",
     .summary = "wait until honed has tuned its models",
     .details =
-	"Exit status 0: ready. 1: not ready in time, or honed cannot tune a model (the file is damaged, in\n"
-	"another format, ...); the message says why. It also waits for honed if it does not run yet. For a\n"
-	"unit that should rather start late than run slowly: ExecStartPre=-hone wait --ready --timeout 20s\n"
-	"(the minus lets it start in any case).",
+	"Exit status 0: every model is ready, or none is configured. 1: not ready in time, or honed cannot\n"
+	"tune a model (the file is damaged, in another format, ...); the message says why. It also waits "
+	"for\n"
+	"honed if it does not run yet. For a unit that should rather start late than run slowly:\n"
+	"ExecStartPre=-hone wait --ready --timeout 20s (the minus lets it start in any case).",
     .opts = opts,
     .run = run_wait,
     .name = "wait",

@@ -95,7 +95,8 @@ static int feed_picture(const struct args *a, struct arena *arena, const char *p
 	int rc = picture_opts_read(a, &o);
 	if (rc >= 0 && !takes_pixels(want->dtype))
 		rc = fail(E_USAGE,
-			  "%s: input '%s' takes %s, as of tokens or indices, and no pixels: give it a tensor, .npy or "
+			  "%s: input '%s' takes %s, as of tokens or indices, and no pixels: give it a "
+			  "tensor, .npy or "
 			  "ONNX .pb",
 			  path, name, dtype_name(want->dtype));
 	if (rc >= 0)

@@ -7,6 +7,7 @@
 #include "agent/worker/driver_words.h"
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
+#include "platform/base/out.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/model.h"
 
@@ -42,7 +43,7 @@ static volatile sig_atomic_t came; /* SIGINT or SIGTERM, while the child ran; 0:
 
 int guard_done(void)
 {
-	int rc = shared ? cmd_flush() : E_OK;
+	int rc = shared ? out_flush() : E_OK;
 	if (shared && rc >= 0)
 		atomic_store(&shared->done, true);
 	return rc;
@@ -118,7 +119,7 @@ static void be_the_child(const struct args *a, int (*body)(const struct args *a)
 	plan_device_watched_by(&shared->watch);
 	driver_words_keep();
 	w.rc = body(a);
-	int written = cmd_flush();
+	int written = out_flush();
 	w.rc = w.rc >= 0 && written < 0 ? written : w.rc;
 	w.answered = json_out_done();
 	bool ends_early = w.rc < 0 || w.rc == INTERRUPT_STATUS || w.rc == TERMINATE_STATUS;

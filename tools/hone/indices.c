@@ -46,12 +46,12 @@ static int refuse(const struct graph *g, const struct node *n, int input, const 
 	for (int64_t i = 0; i < shape_count(&t->shape); i++) {
 		int64_t v = tensor_get_i64(t, i);
 		if (v < -extent || v >= extent)
-			return fail(E_USAGE,
-				    "input '%.200s': its element %lld is %lld, but %lld to %lld are possible: node "
-				    "'%.200s' (%s) takes them as indices into %lld places",
-				    g->value[g->input[input]].name, (long long)i, (long long)v,
-				    (long long)-extent, (long long)extent - 1, n->name, node_type(n),
-				    (long long)extent);
+			return fail(
+			    E_USAGE,
+			    "input '%.200s': its element %lld is %lld, but %lld to %lld are possible: node "
+			    "'%.200s' (%s) takes them as indices into %lld places",
+			    g->value[g->input[input]].name, (long long)i, (long long)v, (long long)-extent,
+			    (long long)extent - 1, n->name, node_type(n), (long long)extent);
 	}
 	return E_OK;
 }

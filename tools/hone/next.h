@@ -22,7 +22,7 @@ void next_leave_device(void);
  * that was made of these examples. */
 void next_need_examples(void);
 /* Writes what standard output still keeps, so that the words that follow come after it, also in a pipe. If it
- * cannot be written, no words follow: the error that cmd_flush then reports is the last thing to be read. */
+ * cannot be written, no words follow: the error that out_flush then reports is the last thing to be read. */
 void next_flush(void);
 /* Prints "Next: " and the format. Its only conversions are %s, each for a path: it is quoted where a shell
  * needs that, and gets "./" in front if it looks like an option. */

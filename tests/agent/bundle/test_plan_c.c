@@ -8,6 +8,7 @@
 #include "platform/base/file.h"
 #include "tests/lib/net.h"
 #include "tests/lib/onnx_make.h"
+#include "tests/lib/pad_net.h"
 #include "tests/lib/plan_c.h"
 #include "agent/run/source.h"
 
@@ -85,6 +86,19 @@ TEST(published_networks)
 		REQUIRE_OK(import_file(path, &opts, &g));
 		CHECK_OK(graph_optimize(g));
 		check_net(g, all[i], 1 + (int)i % 3);
+	}
+}
+
+/* Constants around images, other than 0, that later nodes read in other ways. */
+TEST(random_networks_with_pads)
+{
+	for (uint64_t seed = 1; seed <= 12 && !test_bad; seed++) {
+		struct tensor in;
+		struct graph *g = pad_net(seed, DT_F32, &in);
+		CHECK_OK(graph_optimize(g));
+		check_net(g, "pads", 1 + (int)seed % 3);
+		if (test_bad)
+			printf("seed %d\n", (int)seed);
 	}
 }
 

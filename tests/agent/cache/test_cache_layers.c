@@ -190,7 +190,7 @@ TEST(code_goes_before_records)
 	remove_dir();
 }
 
-/* A pack serves as a seed, and in a cache's own folder until a writer converts it. */
+/* A pack serves as a seed, and in a cache's own folder. */
 TEST(a_pack_serves)
 {
 	struct cache *c;
@@ -214,10 +214,66 @@ TEST(a_pack_serves)
 	}
 	cache_close(c);
 	REQUIRE_OK(cache_open(&c, dir, false, 0));
-	CHECK(time_of(c, 1) == 100 && !file_exists(path));
+	CHECK(time_of(c, 1) == 100 && file_exists(path));
 	CHECK_OK(cache_get(c, CACHE_CODE, r.task, &a, &b));
 	cache_close(c);
 	arena_free(&a);
+	remove_dir();
+}
+
+static struct key bytes_key(const char *path)
+{
+	struct arena a = {0};
+	struct blob b;
+	struct key k = {0};
+	if (file_read(&a, path, 1 << 24, &b) >= 0)
+		k = mix_bytes(b.p, b.n, 1);
+	arena_free(&a);
+	return k;
+}
+
+/* A user's files in the folder that is written: a pack, a copy of a segment, and a segment of another cache
+ * that replaces all before it. A writer that commits, forgets and compacts leaves each as it was, and loses
+ * none of its own records to them. What it forgot stays forgotten while they lie there. */
+TEST(files_of_users_stay)
+{
+	static const char *const names[] = {"board.seg", "backup.seg", "other.seg", "12345678.seg"};
+	struct cache *c;
+	struct key was[4];
+	char path[4][128], own[96], donor[96], command[600];
+	snprintf(own, sizeof own, "%s/own", fresh_dir());
+	snprintf(donor, sizeof donor, "%s/donor", dir);
+	make_layer(donor, 0, 8, 200);
+	make_layer(own, 2, 6, 100);
+	REQUIRE_OK(cache_open(&c, donor, false, 0));
+	for (int i = 0; i < 3; i++)
+		CHECK_OK(cache_compact(c));
+	for (int i = 0; i < 4; i++)
+		snprintf(path[i], sizeof path[i], "%s/%s", own, names[i]);
+	CHECK(cache_pack(c, path[0], true) == 16);
+	cache_close(c);
+	/* a pack that was given a name of a writer's is still a pack */
+	snprintf(command, sizeof command,
+		 "cp %s %s && cd %s && cp $(ls 0*.seg | head -n 1) backup.seg && cp "
+		 "$(ls %s/0*.seg | head -n 1) other.seg",
+		 path[0], path[3], own, donor);
+	REQUIRE(system(command) == 0);
+	for (int i = 0; i < 4; i++)
+		was[i] = bytes_key(path[i]);
+	for (int round = 0; round < 2; round++) {
+		const struct rec gone = sample(7);
+		REQUIRE_OK(cache_open(&c, own, false, 0));
+		for (int i = 2; i < 6; i++)
+			CHECK(time_of(c, i) == 100); /* the writer's own count more */
+		CHECK(time_of(c, 0) == 200 && time_of(c, 7) == (round ? 0 : 200));
+		if (!round)
+			CHECK_OK(cache_forget(c, CACHE_REC, rec_key(&gone)));
+		CHECK_OK(cache_compact(c));
+		CHECK(time_of(c, 0) == 200 && time_of(c, 7) == 0 && time_of(c, 2) == 100);
+		cache_close(c);
+		for (int i = 0; i < 4; i++)
+			CHECK(key_equal(was[i], bytes_key(path[i])));
+	}
 	remove_dir();
 }
 

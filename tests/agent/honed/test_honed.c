@@ -1054,8 +1054,8 @@ TEST(a_lasting_failure_waits_for_another_file)
 		CHECK(!board_says(b, "send 7 {\"id\":77"));
 		board_ended(b, 1, E_CHILD, bad);
 		CHECK(board_says(b, "send 7 {\"id\":77,\"ok\":true"));
-		CHECK(board_says(b, "m.onnx is damaged; copy it again; honed tries again when its file or "
-				    "honed.conf has changed"));
+		CHECK(board_says(b, "m.onnx is damaged; copy it again; honed tries again when the file has "
+				    "changed, or after systemctl reload honed"));
 		board_read(b);
 		board_run(b, 48 * 3600 * NS_PER_S);
 		CHECK(!board_says(b, "start") && honed_wakeup(b->h) == INT64_MAX);

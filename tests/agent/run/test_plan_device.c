@@ -8,6 +8,7 @@
 #include "tests/lib/onnx_make.h"
 #include "tests/lib/opencl_code.h"
 #include "tests/lib/opencl_device.h"
+#include "tests/lib/pad_net.h"
 
 static struct target target; /* of the device */
 static struct plan_device_watch watch;
@@ -600,6 +601,39 @@ TEST(networks_that_run_on_both)
 	      (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 && t.copies > t.nets &&
 	       t.maps > t.nets / 2 && t.placed > t.nets && t.values > 100 && t.spread > 10 &&
 	       (t.textures > 10 || !target_textures(&target))));
+}
+
+/* Constants around images, other than 0, that later nodes read in other ways. */
+TEST(networks_with_pads)
+{
+	const char *why;
+	struct plan_device *d = device(&why);
+	if (!d)
+		SKIP(why);
+	uint64_t first, n = device_seeds(30, &first);
+	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
+		struct arena a = {0};
+		struct tensor in, out, want;
+		struct steps *s;
+		struct plan *p = NULL;
+		struct maker m = {.percent = seed % 2 ? 100 : 50};
+		const struct kernel_source src = {.ctx = &m, .find = find, .device = d};
+		struct graph *g = pad_net(seed, DT_F32, &in);
+		rng_seed(&m.rng, seed);
+		pad_answer(seed, DT_F32, &a, &want);
+		CHECK_OK(graph_optimize(g));
+		CHECK_OK(graph_steps(g, &target, NULL, &a, &s));
+		CHECK_OK(tensor_alloc(&a, DT_F32, &want.shape, &out));
+		CHECK_OK(plan_build(g, s, &target, &src, NULL, &p));
+		for (int run = 0; run < 2 && p; run++)
+			CHECK_OK(plan_run(p, &in, &out));
+		CHECK(pad_near(&out, &want));
+		if (test_bad)
+			printf("seed %d\n", (int)seed);
+		plan_free(p);
+		graph_free(g);
+		arena_free(&a);
+	}
 }
 
 /* ---- counts, of networks made by hand ---- */

@@ -71,6 +71,28 @@ TEST(stages_that_cannot_join_their_reader)
 	CHECK(!task_inline(&t, 1)); /* it is the task's output */
 }
 
+/* A copy with a border, as of an input of the model, and the maximum over windows that reach into the border:
+ * the input, which would be read in its stead, has another fill. */
+TEST(borders_keep_their_fill)
+{
+	static const char form[] =
+	    "task syms=0\noperand X in f32 [5] plain\noperand T tmp f32 [5] plain%s\n"
+	    "operand Y out f32 [3] plain\nstage i:5\nread X [i]\nbody r0\nwrite T [i]\n"
+	    "stage y:3 | r:3\nread T [2*y+r-1]\nbody r0\nmax\nwrite Y [y]\n";
+	char text[400];
+	float x[] = {-1, -2, -3, -4, -5}, y[3];
+	struct arena a = {0};
+	snprintf(text, sizeof text, form, " fill=-9");
+	struct task t = parse(text);
+	CHECK(!task_inline(&t, 0));
+	snprintf(text, sizeof text, form, "");
+	t = parse(text);
+	REQUIRE(task_inline(&t, 0));
+	REQUIRE_OK(task_reference(&t, (void *[]){x, y}, &a));
+	CHECK(y[0] == 0 && y[1] == -2 && y[2] == 0);
+	arena_free(&a);
+}
+
 TEST(factor_behind_the_sum)
 {
 	static const char text[] = "task syms=0\noperand X in f32 [4,8] plain\noperand Z in f32 [4] "

@@ -159,6 +159,38 @@ TEST(values_with_other_readers_stay)
 	arena_free(&a);
 }
 
+/* Copies of a Pad read its input, and the Pad's constant outside of it. */
+TEST(a_view_of_a_pad_has_its_constant)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = zoo_input(&z, "x", 4, 5, 7).value;
+	int pads = zoo_ints(&z, "pads", 8, (int64_t[]){0, 0, 1, 2, 0, 0, 1, 0});
+	int y = zoo_node(&z, "Pad", 3, (int[]){x, pads, zoo_scalar(&z, "v", 0.25F)}, 0, NULL);
+	struct graph *g = net_end(&z, transpose(&z, y, 4, (int64_t[]){0, 2, 3, 1}));
+	CHECK(error(g, steps_of(g, &a)) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* A map reads one value through two Pads: two operands with a constant each. */
+TEST(pads_of_one_value_stay_apart)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = input(&z, 5, 7), y[2];
+	for (int i = 0; i < 2; i++) {
+		int pads = zoo_ints(&z, "pads", 4, (int64_t[]){i, 0, 1 - i, 0});
+		y[i] = zoo_node(&z, "Pad", 3, (int[]){x, pads, zoo_scalar(&z, "v", i ? -3 : 0.25F)}, 0, NULL);
+	}
+	struct graph *g = net_end(&z, zoo_binary(&z, "Sub", y[0], y[1]));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Pad") == 1); /* with the subtraction */
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
 /* Interleaved channels of two groups are reordered: each is read in place. */
 TEST(shuffled_channels_are_copied_once)
 {

@@ -197,6 +197,39 @@ TEST(an_error_of_the_output_is_alone)
 	unsetenv("XDG_CACHE_HOME");
 }
 
+/* Also if the box ends while something runs that cannot be cancelled, and the process with it. */
+TEST(an_answer_of_tune_that_is_lost_is_an_error)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	for (int i = 0; i < 8; i++) {
+		char words[700], to[] = "/dev/full", own[32];
+		snprintf(own, sizeof own, "lost%d", i);
+		snprintf(words, sizeof words, "tune %s --budget %dms%s --cache %s", steering(),
+			 150 + 50 * (i / 2), i % 2 ? " --json" : "", in_dir(own));
+		CHECK(hone_to(to, words) == 1);
+		CHECK_SAYS(cli_err, "error: standard output: No space left on device");
+	}
+}
+
+TEST(halves_are_handed_over_as_f32)
+{
+	struct onnx_maker k;
+	char model[256];
+	mk_start(&k, 17, 1);
+	mk_input(&k, "x", 10, "1 8");
+	mk_node(&k, "Relu", "x", "y");
+	mk_output(&k, "y");
+	snprintf(model, sizeof model, "%s", write_model(&k, "halves.onnx"));
+	CHECK_RUN(0, "inspect %s", model);
+	CHECK_SAYS(cli_out, "hone takes and returns tensors of f16 and bf16 as f32.");
+	CHECK_RUN(0, "run %s --random --threads 1 -o %s", model, in_dir("halves"));
+	CHECK_RUN(0, "inspect %s", steering());
+	CHECK(!strstr(cli_out, "as f32"));
+	CHECK_RUN(0, "run --help");
+	CHECK_SAYS(cli_out, "float16 or bfloat16 are float32 here");
+}
+
 TEST(level_int8_without_a_recipe_names_both_ways)
 {
 	static const char *const commands[] = {"bench %s --runs 2", "run %s --random", "verify %s"};

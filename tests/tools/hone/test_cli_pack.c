@@ -342,4 +342,27 @@ TEST(a_full_disk_is_not_called_a_cache)
 	CHECK_RUN(0, "pack -o %s --cache %s", file, cache);
 }
 
+/* A user names the folder where packs lie as the cache. */
+TEST(packs_in_a_cache_folder_stay)
+{
+	char from[256], folder[256], file[2][280];
+	struct stat was[2], now;
+	snprintf(from, sizeof from, "%s", in_dir("given"));
+	snprintf(folder, sizeof folder, "%s", in_dir("packs"));
+	make_cache(from);
+	REQUIRE(mkdir(folder, 0755) == 0);
+	for (int i = 0; i < 2; i++) {
+		snprintf(file[i], sizeof file[i], "%s/%s.seg", folder, i ? "second" : "robots");
+		CHECK_RUN(0, "pack -o %s --cache %s", file[i], from);
+		REQUIRE(stat(file[i], &was[i]) == 0);
+	}
+	CHECK_RUN(0, "import %s --unsigned --cache %s", file[1], folder);
+	CHECK_RUN(0, "forget --all --cache %s", folder);
+	CHECK(records_of(folder) == 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(stat(file[i], &now) == 0 && now.st_size == was[i].st_size &&
+		      now.st_ino == was[i].st_ino && now.st_mtim.tv_nsec == was[i].st_mtim.tv_nsec);
+	CHECK(records_of(from) == RECORDS);
+}
+
 TEST_MAIN

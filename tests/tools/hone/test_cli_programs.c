@@ -49,6 +49,20 @@ static int commands_of(char names[64][32])
 	return n;
 }
 
+/* The redirections of program() apply to echo. */
+TEST(an_answer_that_is_lost_is_an_error)
+{
+	static const char *const names[] = {"hone", "hone-fleet", "honed", "hone-sync", "hone-worker"};
+	for (size_t i = 0; i < 2 * sizeof names / sizeof *names; i++) {
+		char error[500];
+		CHECK(program(names[i / 2], "--%s >/dev/full 2>%s || echo $?", i % 2 ? "help" : "version",
+			      in_dir("lost")) == 0);
+		slurp(in_dir("lost"), error, sizeof error);
+		CHECK(!strcmp(cli_out, "1\n"));
+		CHECK_SAYS(error, "standard output: No space left on device");
+	}
+}
+
 TEST(the_help_of_every_program_has_80_columns)
 {
 	static const struct {
