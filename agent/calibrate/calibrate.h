@@ -9,7 +9,8 @@
  *
  *   {"calibration":1,"evaluator":"./replay.sh","wrong":0,"seed":1,"networks":[{"name":"heading","model":KEY,
  *    "error":"regression","most":0.5,"output":null}]}
- *   {"number":0,"errors":[0],"tolerated":true,"score":null,"seconds":1.5,"runs":[812],"reached":[0],"norm":[3.2]}
+ *   {"number":0,"errors":[0],"tolerated":true,"score":null,"seconds":1.5,"runs":[812],"reached":[0],
+ *    "norm":[3.2]}
  *
  * A last line that is not whole was being written when the machine stopped; it is removed. Number 0 and, if
  * answers may be wrong, further ones with errors of 0 are the runs without errors. */
