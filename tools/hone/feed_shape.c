@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/feed_shape.h"
 #include "kernels/onnx/look.h"
+#include "platform/base/near.h"
 #include "platform/base/shell.h"
 #include "tools/hone/feed_file.h"
 #include "tools/hone/given_sizes.h"
@@ -129,21 +130,105 @@ static int add_picture(const struct given *g, const char *file, const char *name
 	return rc;
 }
 
+static bool any_free(const struct look_value *v)
+{
+	bool any = !v->ranked;
+	for (int i = 0; i < v->rank; i++)
+		any |= v->dim[i].size < 0;
+	return any;
+}
+
+/* "ids i64 batch x 8"; ? is a free size without a name. */
+static void value_words(const struct look_value *v, struct buf *out)
+{
+	buf_printf(out, "%s %s", v->name, v->type);
+	for (int i = 0; i < v->rank; i++) {
+		const struct look_dim *d = &v->dim[i];
+		buf_puts(out, i ? " x " : " ");
+		if (d->size >= 0)
+			buf_printf(out, "%lld", (long long)d->size);
+		else
+			buf_puts(out, *d->name ? d->name : "?");
+	}
+}
+
+static int no_input(const struct onnx_look *l, const char *file, const char *name)
+{
+	struct buf known = {0};
+	struct near near;
+	near_begin(&near, name);
+	for (int i = 0; i < l->nin; i++) {
+		buf_puts(&known, i ? ", " : "");
+		value_words(&l->in[i], &known);
+		near_add(&near, l->in[i].name);
+	}
+	int rc =
+	    !*name ? fail(E_USAGE, "--input %s: write NAME=FILE; the model's inputs are: %s", file,
+			  buf_str(&known))
+	    : near.best
+		? fail(E_USAGE, "the model has no input '%s'; did you mean '%s'? Its inputs are: %s", name,
+		       near.best, buf_str(&known))
+		: fail(E_USAGE, "the model has no input '%s'; its inputs are: %s", name, buf_str(&known));
+	buf_free(&known);
+	return rc;
+}
+
+static int wrong_rank(const struct look_value *v, const char *file, const struct tensor *t)
+{
+	char shape[160];
+	struct buf wanted = {0};
+	shape_text(&t->shape, shape);
+	value_words(v, &wanted);
+	int rc =
+	    fail(E_USAGE, "%s is %s %s, of %d dimension%s; its input has %d: %s", file, dtype_name(t->dtype),
+		 shape, t->shape.rank, plural_s(t->shape.rank), v->rank, buf_str(&wanted));
+	buf_free(&wanted);
+	return rc;
+}
+
+/* A file that does not give the free sizes of its input is an error here, because the import would ask for
+ * these sizes. read: the result of reading it into t. Other files are checked once the model is imported. */
+static int check_free(const struct given *g, const char *file, const char *name, const struct tensor *t,
+		      int read)
+{
+	struct arena scratch = {0};
+	struct onnx_look look = {0};
+	char why[1024];
+	snprintf(why, sizeof why, "%s", read < 0 ? err_text() : "");
+	if (look_file(g->a->pos[0], &scratch, &look) < 0)
+		look.nin = 0; /* the import reports it */
+	given_sizes(&look, g->bind, g->n);
+	bool any = false;
+	for (int i = 0; i < look.nin; i++)
+		any |= any_free(&look.in[i]);
+	const struct look_value *v = find_input(&look, name);
+	int rc = E_OK;
+	if (any && !v)
+		rc = no_input(&look, file, name);
+	else if (any && any_free(v) && read < 0)
+		rc = fail(read, "%s", why);
+	else if (any && v->ranked && v->rank != t->shape.rank && any_free(v))
+		rc = wrong_rank(v, file, t);
+	arena_free(&scratch);
+	return rc;
+}
+
 /* Adds the shape of a tensor's file, if it can be read. name NULL: the one that the file gives. Returns how
  * many were added. */
 static int add_tensor(const struct given *g, const char *file, const char *name, struct import_bind *out)
 {
 	char shape[160], its[256] = "";
 	struct arena scratch = {0};
-	struct tensor t;
+	struct tensor t = {.dtype = DT_NONE};
 	int rc = tensor_read(&scratch, file, &t, its);
-	if (rc >= 0) {
+	int fits = name ? check_free(g, file, name, &t, rc) : E_OK;
+	if (rc >= 0 && fits >= 0) {
 		shape_text(&t.shape, shape);
 		*out = (struct import_bind){arena_strdup(g->arena, name ? name : its),
 					    arena_strdup(g->arena, shape), true};
 	}
 	arena_free(&scratch);
-	return rc >= 0;
+	return fits < 0 ? fits : rc >= 0;
 }
 
 /* word: NAME=FILE, FILE, or a folder of ONNX's tests. */

@@ -173,4 +173,51 @@ TEST(an_interrupted_compile_leaves_nothing)
 	CHECK(!file_exists(in_dir("cm")));
 }
 
+/* A model whose inputs "ids" and "mask" leave sizes free. */
+static const char *free_sizes(void)
+{
+	struct onnx_maker k;
+	mk_start(&k, 13, 2);
+	mk_input(&k, "ids", I64, "batch seq");
+	mk_input(&k, "mask", I64, "batch seq");
+	mk_node(&k, "Add", "ids mask", "y");
+	mk_output(&k, "y");
+	return write_model(&k, "free.onnx");
+}
+
+static void write_ids(const char *name, int rank)
+{
+	int64_t ids[4] = {1, 2, 3, 4};
+	struct tensor t = {DT_I64, {rank, {rank > 1 ? 1 : 4, 4, 1, 1}}, ids};
+	CHECK_OK(tensor_write(in_dir(name), &t, "ids"));
+}
+
+/* Where sizes are free, a file that cannot give them is the mistake, not the sizes. */
+TEST(free_sizes_hide_no_other_mistake)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", free_sizes());
+	write_ids("flat.npy", 1);
+	write_ids("good.npy", 2);
+	write_ids("deep.npy", 4);
+	CHECK_OK(file_write(in_dir("bad.npy"), "no array", 8));
+	CHECK_RUN(2, "run %s --input ids=%s --input mask=%s", model, in_dir("flat.npy"), in_dir("good.npy"));
+	CHECK_SAYS(cli_err, "flat.npy is i64 4, of 1 dimension; its input has 2: ids i64 batch x seq");
+	CHECK_RUN(2, "run %s --input ids=%s --input mask=%s", model, in_dir("deep.npy"), in_dir("good.npy"));
+	CHECK_SAYS(cli_err, "deep.npy is i64 1x4x1x1, of 4 dimensions; its input has 2");
+	CHECK_RUN(2, "run %s --input %s --input mask=%s", model, in_dir("good.npy"), in_dir("good.npy"));
+	CHECK_SAYS(cli_err,
+		   "write NAME=FILE; the model's inputs are: ids i64 batch x seq, mask i64 batch x seq");
+	CHECK_RUN(2, "run %s --input id=%s --input mask=%s", model, in_dir("good.npy"), in_dir("good.npy"));
+	CHECK_SAYS(cli_err, "the model has no input 'id'; did you mean 'ids'?");
+	CHECK_RUN(1, "run %s --input ids=%s --input mask=%s", model, in_dir("bad.npy"), in_dir("good.npy"));
+	CHECK_SAYS(cli_err, "bad.npy");
+	CHECK(!strstr(cli_err, "leaves sizes free"));
+	CHECK_RUN(0, "run %s --input ids=%s --input mask=%s", model, in_dir("good.npy"), in_dir("good.npy"));
+	CHECK_RUN(2, "run %s --input ids=%s --input mask=%s --shape ids=1x4", model, in_dir("flat.npy"),
+		  in_dir("good.npy"));
+	CHECK_SAYS(cli_err,
+		   "flat.npy is i64 4; input 'ids' is i64 1x4; array[None] in numpy adds the batch axis");
+}
+
 TEST_MAIN
