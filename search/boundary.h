@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which errors of its networks an application tolerates (error calibration, Sharif et al., ApproxCaliper,
- * MLSys 2023). This module asks and is answered: it runs nothing.
+/* Finds which errors of its networks an application tolerates (error calibration, Sharif et al.,
+ * ApproxCaliper, MLSys 2023). This module asks and is answered: it runs nothing.
  *
  * A point is an error of each network, from 0 to a largest one. An application that tolerates a point
  * tolerates every point with errors that are nowhere larger (monotonicity), so an answer decides a box: up to

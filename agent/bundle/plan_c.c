@@ -4,6 +4,7 @@
 #include "agent/run/host_parts.h"
 #include "kernels/task/task_stage.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,10 +19,11 @@ static bool is_word(char c)
 static bool is_header(const char *name)
 {
 	static const char *const headers[] = {
-	    "assert",  "complex", "ctype",  "errno",  "fenv",   "float",       "inttypes", "iso646",
-	    "limits",  "locale",  "math",   "setjmp", "signal", "stdalign",    "stdarg",   "stdatomic",
-	    "stdbool", "stddef",  "stdint", "stdio",  "stdlib", "stdnoreturn", "string",   "tgmath",
-	    "threads", "time",    "uchar",  "wchar",  "wctype"};
+	    "alloca",  "endian",  "features", "sched",  "unistd",   "assert",      "complex",
+	    "ctype",   "errno",   "fenv",     "float",  "inttypes", "iso646",      "limits",
+	    "locale",  "math",    "setjmp",   "signal", "stdalign", "stdarg",      "stdatomic",
+	    "stdbool", "stddef",  "stdint",   "stdio",  "stdlib",   "stdnoreturn", "string",
+	    "tgmath",  "threads", "time",     "uchar",  "wchar",    "wctype"};
 	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
 		if (!strcmp(name, headers[i]))
 			return true;
@@ -33,7 +35,11 @@ void plan_c_name(const char *text, char out[PLAN_C_NAME])
 	size_t n = 0;
 	text += strspn(text, "_");
 	bool letter = is_word(*text) && !(*text >= '0' && *text <= '9');
-	for (const char *p = letter && !is_header(text) ? "" : "net_"; *p;)
+	char trimmed[PLAN_C_NAME];
+	snprintf(trimmed, sizeof trimmed, "%s", text);
+	for (size_t end = strlen(trimmed); end && !isalnum((unsigned char)trimmed[end - 1]); end--)
+		trimmed[end - 1] = 0; /* as below */
+	for (const char *p = letter && !is_header(trimmed) ? "" : "net_"; *p;)
 		out[n++] = *p++;
 	for (const char *p = text; *p && n < PLAN_C_NAME - 1; p++)
 		if ((is_word(*p) && *p != '_') || !n || out[n - 1] != '_')

@@ -126,7 +126,7 @@ static int split_path(const char *path, char dir[PATH_MAX], const char **name)
 	return E_OK;
 }
 
-/* In the cache's own folder the pack would bring back records that the writer forgets later. */
+/* In the cache's own folder the pack would be read again as a layer of the cache. */
 static int not_its_own(const struct cache *c, const char *dir)
 {
 	struct stat a, b;

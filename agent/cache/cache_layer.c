@@ -104,7 +104,7 @@ int cache_seg_add(struct cache *c, const struct seg *s)
 		c->nsegs++;
 	}
 	c->seg[at] = *s;
-	/* A program that only reads is told by the kind alone. */
+	/* A program that only reads goes by the kind alone: it has no room to look at the name. */
 	c->seg[at].own = s->kind != SEG_MIXED && (!CACHE_WRITES || cache_own_name(s->name));
 	return at;
 }

@@ -144,7 +144,7 @@ static const struct app_key app_keys[] = {
 static const struct app_key net_keys[] = {
     {"path", take_path, "a file"},
     {"error", take_kind, "regression, classification, segmentation, detection or own"},
-    {"most", take_most, "a number above 0"},
+    {"most", take_most, "a number from 1e-9 to 1e6"},
     {"output", take_output, "the name of an output, of 1 to 63 bytes"},
 };
 
@@ -248,6 +248,10 @@ static char *read_line(char *out, int size, void *stream)
 	}
 	memcpy(out, line, n);
 	out[n] = 0;
+	if (!strncmp(out, "evaluator", 9) && strstr(out, " ;")) {
+		refuse(r, "a blank and ; begin a comment, and would cut the command; put it into a script");
+		return NULL;
+	}
 	return out;
 }
 

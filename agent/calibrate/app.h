@@ -2,8 +2,9 @@
 /* The description of an application for `hone calibrate`, an INI file:
  *
  *   [application]
- *   evaluator = ./replay.sh        a command for sh, which runs in the file's folder
- *   evaluations = 25               at most so many runs of it, beside those without errors
+ *   evaluator = ./replay.sh        a command for sh, which runs in the file's folder; without " ;", which
+ *                                  begins a comment
+ *   evaluations = 25               at most so many runs of it with errors
  *   timeout = 10m                  of one run
  *   wrong = 0%                     share of its answers that are wrong by chance, up to 30 %
  *   pass = 0                       the least score that is tolerated
@@ -12,18 +13,18 @@
  *   [network NAME]                 1 to 4 of these
  *   path = heading.onnx            as the evaluator loads it, by libhone
  *   error = regression             classification, segmentation, detection or own
- *   most = 0.5                     the largest error that is looked at
+ *   most = 0.5                     the largest error that is looked at; default: 0.5 of shares, else 1
  *   output = NAME                  the output that gets the error; default: the only one
  *
  * agent/run/inject.h says what each error is; own: the evaluator makes it itself, by its own measure, and
  * `path` is not needed.
  *
  * The evaluator is asked whether the application works well enough with an error in each network's output.
- * Its answer is the last line that it prints of these: `pass`, `fail` or `score X`. It ends with status 0
- * whatever it answers, so that a script that crashes is not taken for an application that fails. Any other
- * end is a failure of the evaluator itself. Its environment has HONE_CALIBRATE (for libhone), HONE_EVALUATION
- * (the number of the run) and HONE_ERROR_NAME for each network, with the error; NAME in upper case, with _
- * for all but letters and digits. */
+ * Its answer is the last line, of the last 4 KiB that it prints, of these: `pass`, `fail` or `score X`. It
+ * ends with status 0 whatever it answers, so that a script that crashes is not taken for an application that
+ * fails. Any other end is a failure of the evaluator itself. Its environment has HONE_CALIBRATE (for
+ * libhone), HONE_EVALUATION (the number of the run) and HONE_ERROR_NAME for each network, with the error;
+ * NAME in upper case, with _ for all but letters and digits. */
 #ifndef AGENT_APP_H
 #define AGENT_APP_H
 
@@ -39,7 +40,7 @@ struct app_net {
 	bool has_kind;
 	double most; /* the largest error that is looked at */
 	int line;
-	struct key file; /* hash_bytes of the model's file */
+	struct key file; /* hash_bytes of the model's file, without weights in other files */
 };
 
 struct app {

@@ -118,6 +118,12 @@ static int begin(struct work *w)
 	int yes = 0, no = 0, decided = -1;
 	while (decided < 0) {
 		const struct evaluation *e;
+		if (yes + no >= app->evaluations)
+			return fail(E_WRONG,
+				    "without errors the application works in %d of %d runs, which is no "
+				    "answer: mend the "
+				    "evaluator, or raise `wrong =` or `evaluations =`; then remove %s",
+				    yes, yes + no, w->o->log);
 		int rc = answer(w, NULL, none, &e);
 		if (rc < 0)
 			return rc;
@@ -155,7 +161,8 @@ static int ask_all(struct work *w)
 		if (rc >= 0)
 			boundary_answer(w->out->boundary, e->tolerated);
 	}
-	w->out->all_decided = rc >= 0 && boundary_left(w->out->boundary) > 0;
+	const struct boundary_area area = boundary_area(w->out->boundary);
+	w->out->all_decided = rc >= 0 && area.tolerated + area.not_tolerated > 1 - 1e-9;
 	return rc;
 }
 

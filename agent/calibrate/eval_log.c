@@ -188,6 +188,11 @@ static int read_all(const struct calibrate_opts *o, struct eval_log *l)
 		json_decref(line);
 		whole = stop + 1;
 	}
+	/* Before the first line is whole, the file may be somebody else's. */
+	static const char begins[] = "{\"calibration\":";
+	size_t more = (size_t)(end - whole), most = sizeof begins - 1;
+	if (rc >= 0 && !number && memcmp(whole, begins, more < most ? more : most) != 0)
+		rc = fail(E_USAGE, "%s is no log of a calibration; name another file by --log", l->path);
 	if (rc >= 0 && whole < end && ftruncate(l->fd, whole - (const char *)b.p) < 0)
 		rc = fail(E_IO, "cannot remove the unfinished last line of %s: %s", l->path, strerror(errno));
 	arena_free(&scratch);

@@ -115,7 +115,9 @@ static int await(const struct evaluate_want *w, pid_t pid, int *status)
 			return E_OK;
 		bool late = clock_now(&clock_real) - begin_ns > w->app->timeout_ns,
 		     stop = w->stop && *w->stop;
-		if (late || stop || (got < 0 && errno != EINTR)) {
+		if (got < 0 && errno != EINTR)
+			return fail(E_IO, "cannot wait for the evaluator: %s", strerror(errno));
+		if (late || stop) {
 			kill(-pid, SIGKILL);
 			while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 				;
@@ -176,14 +178,18 @@ static int last_answer(const char *path, double *score)
 {
 	char text[TAIL + 1];
 	int fd = open(path, O_RDONLY | O_CLOEXEC), said = SAID_NOTHING;
-	off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-	ssize_t n = end < 0 ? -1 : pread(fd, text, TAIL, end > TAIL ? end - TAIL : 0);
+	off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END), begin = end > TAIL ? end - TAIL : 0;
+	ssize_t n = end < 0 ? -1 : pread(fd, text, TAIL, begin);
 	if (fd >= 0)
 		close(fd);
 	if (n < 0)
 		return fail(E_IO, "cannot read %s: %s", path, strerror(errno));
+	for (ssize_t i = 0; i < n; i++)
+		text[i] = text[i] ? text[i] : '?';
 	text[n] = 0;
-	for (char *line = text, *next; line; line = next) {
+	/* A line that began before is not looked at. */
+	char *first = begin ? strchr(text, '\n') : text, *next;
+	for (char *line = first && begin ? first + 1 : first; line; line = next) {
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;
@@ -229,6 +235,8 @@ static int take_answer(const struct evaluate_want *w, int status, struct evaluat
 	out->tolerated = out->scored ? out->score >= app->pass : rc == SAID_PASS;
 	if (rc == SAID_NOTHING)
 		return fail(E_CHILD, "the evaluator gave no answer; its last line is pass, fail or score X");
+	if (out->scored && !isfinite(out->score))
+		return fail(E_USAGE, "the evaluator printed the score %g; a score is finite", out->score);
 	if (out->scored && !(out->score >= app->least && out->score <= app->most))
 		return fail(
 		    E_USAGE,
@@ -238,15 +246,19 @@ static int take_answer(const struct evaluate_want *w, int status, struct evaluat
 	return E_OK;
 }
 
+/* An application that fails may fail before it runs all of its networks, but not before it runs any. */
 static int check_runs(const struct app *app, const struct evaluation *e)
 {
+	bool any = false;
 	for (int i = 0; i < app->nnets; i++)
-		if (!e->runs[i] && app->net[i].kind < INJECT_KINDS)
+		any |= e->runs[i] || app->net[i].kind == INJECT_KINDS;
+	for (int i = 0; i < app->nnets; i++)
+		if (!e->runs[i] && app->net[i].kind < INJECT_KINDS && (e->tolerated || !any))
 			return fail(
 			    E_USAGE,
 			    "the evaluator ended without a run of network %s: it must load %s, the same "
-			    "bytes, "
-			    "by libhone (hone_load, or the Python package), and pass its environment on",
+			    "bytes, by libhone (hone_load, or the Python package), and pass its environment "
+			    "on",
 			    app->net[i].name, app->net[i].path);
 	return E_OK;
 }
@@ -264,5 +276,5 @@ int evaluate(const struct evaluate_want *w, struct evaluation *out)
 		rc = take_answer(w, status, out);
 	if (rc >= 0)
 		rc = read_page(w, out);
-	return rc < 0 || !out->tolerated ? rc : check_runs(w->app, out);
+	return rc < 0 ? rc : check_runs(w->app, out);
 }

@@ -30,7 +30,8 @@ struct evaluation {
 };
 
 /* E_CHILD: the evaluator failed, and the text says how; E_TIMEOUT; E_STOPPED: *stop was set; E_IO, E_NOMEM:
- * it was not started. E_USAGE: it ran, but without one of the networks, or its score is out of range. */
+ * it was not started. E_USAGE: it ran, but without any of the networks, or it answered yes without one of
+ * them, or its score is out of range. */
 int evaluate(const struct evaluate_want *w, struct evaluation *out) MUST_CHECK;
 
 #endif

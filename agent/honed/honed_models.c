@@ -688,7 +688,7 @@ void model_failed(struct honed *h, int i, const char *text, bool lasting)
 	else if (lasting)
 		honed_log(h, 0,
 			  "model %s: %s; honed tries again when the file has changed, or after systemctl "
-			  "reload honed",
+			  "reload honed (or SIGHUP)",
 			  model_label(h, m).text, text);
 	else if (h->o.mode == HONED_BOX)
 		honed_log(h, 0, "model %s: %s", model_label(h, m).text, text);

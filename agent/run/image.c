@@ -340,7 +340,7 @@ bool image_find(const char *path, char *out, size_t n)
 	return found && (size_t)snprintf(out, n, "%s", path) < n;
 }
 
-/* A pack (agent/cache/segment.h), a signed document (agent/sync/signed.h). */
+/* Recognises a pack (agent/cache/segment.h) and a signed document (agent/sync/signed.h). */
 static int pack_is_no_model(const char *path)
 {
 	static const char pack[] = "HSEG", document[] = "hone-signed ";

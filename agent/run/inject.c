@@ -297,7 +297,9 @@ static void swap_largest(float *y, int64_t n, int64_t step)
 	two_largest(y, n, step, &i, &k);
 	float t = y[i * step];
 	y[i * step] = y[k * step];
-	y[k * step] = t > y[i * step] ? t : nextafterf(t, INFINITY);
+	y[k * step] = t;
+	if (!(t > y[i * step]))
+		y[i * step] = nextafterf(t, -INFINITY);
 }
 
 static void swap_rows(struct inject *x, float *y, const struct shape *s)
@@ -409,7 +411,8 @@ static int64_t next_object(const struct candidates *c)
 static void end_object(struct candidates *c, int64_t object, bool lost)
 {
 	for (int64_t i = 0; i < c->n; i++) {
-		if (i != object && (c->best[i] < INJECT_SCORE || overlap(c, object, i) <= OVERLAP))
+		bool ended = c->best[i] == -INFINITY || (c->best[i] < INJECT_SCORE && !lost);
+		if (i != object && (ended || overlap(c, object, i) <= OVERLAP))
 			continue;
 		c->best[i] = -INFINITY;
 		for (int64_t k = 4; k < 4 + c->scores && lost; k++)

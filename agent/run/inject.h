@@ -6,20 +6,24 @@
  * reached, for all processes of the evaluator. libhone does nothing of this without that variable.
  *
  * The error of a network is, over all runs of an evaluation:
- *   regression      the L2 norm of the output's error, as a share of the L2 norm of the output without error
- *                   (root_mean_square, which the page gets from a run of the evaluator without errors).
- *                   Elements get normally distributed noise.
- *   classification  the share of rows (vectors along the last dimension) whose largest element is another
- * one. The largest and the second largest element change places. segmentation    the share of pixels whose
- * class is another one. The output is classes x rows x columns, with or without a batch. Pixels whose two
- * likeliest classes are closest come first; the two change places. detection       the share of objects that
- * are lost. The output has one candidate box for each index of the longer of its last two dimensions, and
- * along the other one 4 numbers for the box (centre, size) and then its scores. An object is the best
- * candidate with a score of at least INJECT_SCORE, with all candidates that overlap it by more than half
- * (intersection over union); when it is lost, the scores of all of these become the least score of the
- * output. Which runs, rows and objects are hit, and the noise, follow from the page's seed and the order of
- * runs. They are drawn in blocks of INJECT_BLOCK, of which each has the page's share, or root mean square, to
- * within one of them, so that evaluations with few runs have little sampling error. */
+ *
+ * - regression: the L2 norm of the output's error, as a share of the L2 norm of the output without error
+ *   (root_mean_square, which the page gets from a run of the evaluator without errors). Elements get normally
+ *   distributed noise.
+ * - classification: the share of rows (vectors along the last dimension) whose largest element is another
+ *   one. The largest and the second largest element change places.
+ * - segmentation: the share of pixels whose class is another one. The output is classes x rows x columns,
+ *   with or without a batch. Pixels whose two likeliest classes are closest come first; these change
+ *   places.
+ * - detection: the share of objects that are lost. The output has one candidate box for each index of the
+ *   longer of its last two dimensions, and along the other one 4 numbers for the box (centre, size), then its
+ *   scores. An object is the best candidate with a score of at least INJECT_SCORE, with all candidates that
+ *   overlap it by more than half (intersection over union), but those of objects before it. When it is lost,
+ *   the scores of all of these become the least score of the output.
+ *
+ * The page's seed and the order of runs decide which rows and objects are hit, and the noise. They are drawn
+ * in blocks of INJECT_BLOCK, each of which has the page's share, or root mean square, to within one unit, and
+ * so nearly have parts of a block: an evaluation with few runs has little sampling error. */
 #ifndef AGENT_INJECT_H
 #define AGENT_INJECT_H
 

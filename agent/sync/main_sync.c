@@ -400,7 +400,7 @@ int main(int argc, char **argv)
 	log_program_set("hone-sync");
 	log_journal_set(log_to_journal());
 	int rc = parse(argc, argv, &w);
-	w.json = asks_json(argc, argv);
+	w.json |= asks_json(argc, argv);
 	if (rc >= 0 && w.help)
 		wrap_help(usage);
 	else if (rc >= 0)

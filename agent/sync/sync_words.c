@@ -78,8 +78,12 @@ static void say_next(long long next_s, struct buf *line)
 void sync_words(const json_t *s)
 {
 	struct buf line = {0};
-	if (number_of(s, "ran_s") > 0)
+	if (number_of(s, "ran_s") > 0) {
 		say_last(s, &line);
+	} else {
+		buf_puts(&line, "none yet");
+		say("last run   ", &line);
+	}
 	if (number_of(s, "next_s") > 0)
 		say_next(number_of(s, "next_s"), &line);
 	buf_free(&line);

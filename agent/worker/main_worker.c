@@ -46,7 +46,7 @@ static const char usage[] = /* of wrap_help */
     "usage: hone-worker\t--serve [--verbose]\n"
     "       hone-worker\t--fallback\vISA [--few] -o\vFILE\n"
     "       hone-worker\t--bench-compile TASK_FILE [--target\vTEXT]\n"
-    "       hone-worker\t--describe\vDEVICE [--measure]\n"
+    "       hone-worker\t--describe\vDEVICE [--measure] [--verbose]\n"
     "       hone-worker\t--libraries\vNAMES\n"
     "       hone-worker\t--version\n"
     "\n"

@@ -6,7 +6,7 @@
  * vectors. Here a load takes four vectors; each is loaded at least eight
  * multiply-adds before its use, the first ones of a step during the step before; and additions of addresses
  * stand together. With 7 or 8 points the model then gives 0.85 to 0.87 of its peak, and 0.73 with 8 points
- *that do not lie side by side, whose loads of one vector each wait.
+ * that do not lie side by side, whose loads of one vector each wait.
  *
  * A step is four channels of up to eight points and two vectors of weights: sums in v0 to v15, operands in
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds NaN and infinities in a model's weights. With NaN, answers differ between correct kernels: what Relu,
  * Max or Clip make of NaN is not defined (kernels/loops/loops.h), so a wrong kernel would be blamed for a
- * broken model. With an infinity, sums of products are infinite or NaN, depending on the order in which they
- * are added. */
+ * broken model. With an infinity, sums of products are infinite or NaN: a kernel that multiplies padding, or
+ * takes differences as Winograd's does, makes NaN where another one does not. */
 #ifndef KERNELS_WEIGHTS_H
 #define KERNELS_WEIGHTS_H
 

@@ -16,8 +16,8 @@ bool read_reshaped(const struct stage *s, const struct read *r, const struct sha
 		   const struct shape *was, struct read *out);
 /* Whether the stage writes dim d by axis d and reduces nothing. */
 bool stage_maps(const struct task *t, const struct stage *s);
-/* Inlines stage k, a map into a tmp, into the stages that read it. False: not possible, as of a tmp that has
- * a fill, which what the map reads has not; t is unchanged. */
+/* Inlines stage k, a map into a tmp, into the stages that read it. False: this is not possible, and t is
+ * unchanged; so it is for a tmp with a fill, because the operands that the map reads have another one. */
 bool task_inline(struct task *t, int k);
 /* Moves a factor behind a sum: if a map before the last stage only multiplies an operand of the last stage's
  * sum of products by a factor that does not change along the sum, the sum is multiplied instead. Returns the

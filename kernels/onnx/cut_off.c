@@ -145,7 +145,7 @@ static bool put_command(struct cut_off *c, const char *path, struct buf *b)
 	plain &= put_names(b, c->out, c->nout);
 	buf_puts(b, ")\"");
 	buf_free(&paths);
-	return plain && b->n < TEXT;
+	return plain && b->n + strlen(err_text()) < TEXT;
 }
 
 static int look(struct cut_off *c, const char *path)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How to cut a model off before the nodes that hone does not support: exporters end detectors with such
- * nodes, whose work an application can do itself. */
+/* Explains how to cut a model off before the nodes that hone does not support: exporters end detectors with
+ * such nodes, whose work an application can do itself. */
 #ifndef KERNELS_CUT_OFF_H
 #define KERNELS_CUT_OFF_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* External data: bytes of a file in the model's folder or below it, never elsewhere. The path is opened
+/* External data: bytes of a file in the model's folder or below it, or below the folder in which the model's
+ * own file lies if that is reached through a link, and never elsewhere. The path is opened
  * component by component without following symbolic links, so neither "..", a link nor a race leads outside.
  * If a component is a link, the file is opened through it, and the kernel is asked where the open file lies:
  * in that folder, or in the one where the model's open file really lies, or below them. Data is read, not

@@ -27,7 +27,7 @@ struct gpu_state { /* a number that is not told is -1 */
 	int load_pct;
 	unsigned slowed; /* enum gpu_slowed, or-ed */
 	int64_t events;  /* of throttling that were counted: a change tells one that is over; -1: neither this
-			    nor  `slowed` is told */
+			    nor `slowed` is told */
 };
 
 #define GPU_STATE_NONE ((struct gpu_state){-1, -1, -1, -1, -1, -1, 0, -1})

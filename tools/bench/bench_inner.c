@@ -3,7 +3,8 @@
  * (llvm-mca-19): multiply-adds per cycle as a share of the processor's rate, of default schedules and of the
  * schedules with the best drafts that do not spill; and the share of the whole kernel's cycles, with its
  * smaller tiles and epilogue. Nothing is timed. ARGS: --core a53, --count N convolutions per kind (20),
- * --seed N, --draws N random schedules per convolution (40), --list (one line per convolution). */
+ * --seed N, --draws N random schedules per convolution (40), --kind NAME (one kind alone), --whole (the share
+ * of the whole kernel, too), --list (one line per convolution). */
 #include "kernels/emit/emit.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"

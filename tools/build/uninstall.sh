@@ -39,5 +39,5 @@ done
 if [ -z "$dest" ] && [ $private = no ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
 	ldconfig
 fi
-[ "$gone" -gt 0 ] || echo "make uninstall: nothing of hone is in $dest$prefix: give the PREFIX and DESTDIR of make install" >&2
+[ "$gone" -gt 0 ] || { echo "make uninstall: nothing of hone is in $dest$prefix: give the PREFIX and DESTDIR of make install" >&2; exit 0; }
 echo "removed $gone files of hone from $dest$prefix$stays"

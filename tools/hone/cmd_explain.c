@@ -371,8 +371,8 @@ static void roofline_words(const struct explain *e, const struct why *w)
 		table_item(INDENT, "%s", roof_why(&w->roof, roofline_pct(e, w)));
 }
 
-/* The table of the log has another fastest run of the kernel that runs than its record, because the search
- * tried it at another moment: says so, whenever the two differ by more than what a reader takes for noise. */
+/* The record of the kernel and the table of the log may have other fastest runs of it, because the search
+ * tried it at another moment. Says so if the two differ by more than NOISE_PERCENT. */
 static void tried_words(const struct why *w)
 {
 	enum { NOISE_PERCENT = 2 };

@@ -413,9 +413,8 @@ static int report(struct verify *v, const char *path)
 	else if (v->nan || v->infinite)
 		table_say("FAIL: %d of %d comparison%s differ, because %s: %s", v->failed, v->ok + v->failed,
 			  plural_s(v->ok + v->failed), v->nan ? v->nan : v->infinite,
-			  v->nan
-			      ? "what Relu, Max or Clip make of NaN differs between kernels"
-			      : "a sum with it is infinite or NaN, depending on a kernel's order of adding");
+			  v->nan ? "what Relu, Max or Clip make of NaN differs between kernels"
+				 : "a sum with it is infinite or NaN, depending on the kernel");
 	else if (v->failed)
 		table_say("FAIL: %d of %d comparison%s differ; largest error %.2e of the largest value",
 			  v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->worst);

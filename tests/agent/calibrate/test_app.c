@@ -21,13 +21,13 @@ static int parse(const char *text, struct app *out)
 TEST(everything_that_can_be_said)
 {
 	struct app app;
-	REQUIRE_OK(
-	    parse("# a robot\n[application]\n  evaluator = ./run.sh --fast ; a comment\nevaluations = 40\n"
-		  "timeout = 1m30s\nwrong = 10 %\npass = 0.5\nrange = 0 1\n"
-		  "[network heading]\npath = h.onnx\nerror = regression\nmost = 2.5\n"
-		  "[network lane finder]\nerror = segmentation\npath = /l.onnx\noutput = mask\n"
-		  "[network c]\nerror = own\n",
-		  &app));
+	REQUIRE_OK(parse("# a robot\n[application]\n  evaluator = ./run.sh --fast\n"
+			 "; a comment\nevaluations = 40\n"
+			 "timeout = 1m30s\nwrong = 10 %\npass = 0.5\nrange = 0 1\n"
+			 "[network heading]\npath = h.onnx\nerror = regression\nmost = 2.5\n"
+			 "[network lane finder]\nerror = segmentation\npath = /l.onnx\noutput = mask\n"
+			 "[network c]\nerror = own\n",
+			 &app));
 	CHECK(!strcmp(app.evaluator, "./run.sh --fast") && app.evaluations == 40);
 	CHECK(app.timeout_ns == 90 * NS_PER_S && fabs(app.wrong - 0.1) < 1e-12 && app.pass == 0.5);
 	CHECK(app.least == 0 && app.most == 1 && app.nnets == 3);
@@ -74,6 +74,7 @@ TEST(mistakes)
 	    {APP "range = 1 0\n", "range = 1 0 is not possible"},
 	    {APP "range = 1\n", "range = 1 is not possible"},
 	    {APP "pass = inf\n", "pass = inf is not possible"},
+	    {"[application]\nevaluator = cd sim ; ./run\n", "app.conf:2: a blank and ; begin a comment"},
 	    {APP "nothing\n", "app.conf:3: neither a [section] nor key = value"},
 	    {"[app]\nevaluator = x\n", "app.conf:2: there is no section [app]"},
 	    {APP "[network a]\nerror=own\n[network b]\nerror=own\n[network c]\nerror=own\n[network "

@@ -191,7 +191,10 @@ TEST(an_evaluator_that_fails)
 	    {"sleep 60\n", "timeout = 200ms\n", "killed after 200ms, its timeout", E_TIMEOUT},
 	    {"echo score 7\n", "range = 0 1\n", "printed the score 7, which is not in its range, 0 to 1",
 	     E_USAGE},
-	    {"echo score nan\n", "", "printed the score nan", E_USAGE},
+	    {"echo score nan\n", "", "printed the score nan; a score is finite", E_USAGE},
+	    {"echo score inf\n", "", "printed the score inf; a score is finite", E_USAGE},
+	    {"awk 'BEGIN { print \"pass\"; for (i = 0; i < 5000; i++) printf \"bypass\" }'\n", "",
+	     "gave no answer", E_CHILD},
 	    {"echo score high\n", "", "which is no number behind score", E_CHILD},
 	    {"echo pass; echo fail\n", "", "without errors the application does not work (1 of 1 runs)",
 	     E_WRONG},
@@ -319,6 +322,11 @@ TEST(logs_of_others)
 	CHECK(flock(fd, LOCK_EX) == 0);
 	CHECK_FAILS(run(&app, &c), E_BUSY, "another hone calibrate works on");
 	close(fd);
+	write_text("log", "{\"mine\":1}");
+	CHECK_FAILS(run(&app, &c), E_USAGE, "is no log of a calibration; name another file");
+	struct blob kept;
+	CHECK_OK(file_read(&arena, log_path, 0, &kept));
+	CHECK(kept.n == 10);
 	write_text("log", "{}\n");
 	CHECK_FAILS(run(&app, &c), E_USAGE, "version of hone");
 	write_text("log", "text\n");
