@@ -132,7 +132,7 @@ int model_inject_open(struct hone_model *m)
 		return E_OK;
 	int rc = open_lib(&lib);
 	if (rc < 0)
-		return fail_in(rc, "$" INJECT_VARIABLE " is set");
+		return rc;
 	struct arena a = {0};
 	struct blob model = m->from.bytes;
 	if (m->from.path)

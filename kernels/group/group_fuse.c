@@ -218,7 +218,7 @@ static int join_operand(struct block *b, const struct task *m, const int *value,
 	for (int k = 0; k < t->noperands; k++) {
 		struct operand *have = &t->operand[k];
 		if (b->made[k] >= 0 && b->made[k] == value[i] && o->role == ROLE_IN) {
-			have->fill = o->fill;
+			have->fill = task_reads(t, k) ? have->fill : o->fill; /* block_add compares */
 			return layout_equal(&have->layout, &o->layout) && shape_equal(&have->dims, &o->dims)
 				   ? k
 				   : -1;
@@ -259,6 +259,9 @@ bool block_add(struct block *b, const struct task *m, const int *value, bool las
 		return false;
 	for (int i = 0; i < m->noperands; i++)
 		if ((at[i] = join_operand(b, m, value, i, last)) < 0)
+			return false;
+	for (int i = 0; i < m->noperands; i++) /* one intermediate has one fill */
+		if (m->operand[i].role == ROLE_IN && b->task->operand[at[i]].fill != m->operand[i].fill)
 			return false;
 	for (int k = 0; k < m->nstages; k++)
 		add_stage(b->task, &m->stage[k], at);

@@ -14,7 +14,7 @@
 #define IMAGE                                                                                                \
 	"give it to a model as its input: hone run MODEL --input %s (hone run --help: --scale, --resize)"
 #define CONVERTED "use the ONNX file from which it was converted"
-#define SOURCE "export ONNX from the framework in which the model was trained"
+#define SOURCE "export ONNX from the framework that trained it"
 
 struct bytes {
 	const unsigned char *p;

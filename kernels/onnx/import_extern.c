@@ -95,11 +95,10 @@ static int open_through(int dir, const char *path, const struct pb_home *home, c
 	if (in)
 		return fd;
 	close(fd);
-	return fail(
-	    E_CORRUPT,
-	    "external data '%.200s' is a symbolic link that leads out of the folders of the model and "
-	    "of the file that it links to: copy the data into the model's folder",
-	    location);
+	return fail(E_CORRUPT,
+		    "external data '%.200s' is a symbolic link that leads elsewhere: copy the data into "
+		    "the model's folder",
+		    location);
 }
 
 /* Opens a relative path below `folder`, component by component. Returns the descriptor. */

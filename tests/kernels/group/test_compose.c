@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps that are inlined into their readers: equal answers with one stage less. */
 #include "kernels/group/compose.h"
+#include "kernels/group/group_parts.h"
 #include "tests/lib/kernel_cases.h"
 
 static struct task parse(const char *text)
@@ -91,6 +92,25 @@ TEST(borders_keep_their_fill)
 	REQUIRE_OK(task_reference(&t, (void *[]){x, y}, &a));
 	CHECK(y[0] == 0 && y[1] == -2 && y[2] == 0);
 	arena_free(&a);
+}
+
+/* A block's intermediate is read with one fill. */
+TEST(a_block_whose_parts_read_other_fills_is_none)
+{
+	struct task made = parse("task syms=0\noperand X in f32 [5] plain\noperand T out f32 [5] plain\n"
+				 "stage i:5\nread X [i]\nbody r0\nwrite T [i]\n");
+	struct task reads =
+	    parse("task syms=0\noperand T in f32 [5] plain fill=3\noperand U in f32 [5] plain\n"
+		  "operand Y out f32 [5] plain\nstage y:5\nread T [y-1]\nread U [y+1]\n"
+		  "body r0 r1 add\nwrite Y [y]\n");
+	for (int same = 0; same < 2; same++) {
+		struct arena a = {0};
+		struct block b = {.task = ARENA_NEW(&a, struct task)};
+		reads.operand[1].fill = same ? 3 : 0;
+		REQUIRE(block_add(&b, &made, (int[]){0, 1}, false));
+		CHECK(block_add(&b, &reads, (int[]){1, 1, 2}, true) == same);
+		arena_free(&a);
+	}
 }
 
 TEST(factor_behind_the_sum)
