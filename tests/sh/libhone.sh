@@ -76,7 +76,7 @@ if command -v pkg-config >/dev/null; then
 fi
 # What uninstall.sh leaves: what others wrote, and honed.conf if it was edited.
 left() { # DESTDIR PREFIX EXPECTED
-	PYTHON_SITE=$2/site sh tools/build/uninstall.sh "$b" "$1" "$2" 0.1.0 libhone.so.1 "$b"/gen/*.fallback.zst >"$dir/log" 2>&1 || cat "$dir/log"
+	PYTHON_SITE=$2/site sh tools/build/uninstall.sh "$b" "$1" "$2" 0.1.0 libhone.so.1 "$b"/gen/*.fallback.zst >"$dir/said" 2>&1 || cat "$dir/said"
 	[ "$(cd "$1" && find . ! -name . ! -path './pre fix/bin' | sort | tr '\n' ' ')" = "$3" ] || { (cd "$1" && find .); return 1; }
 }
 check "install, to be removed" env PYTHON_SITE="/pre fix/site" sh tools/build/install.sh "$b" "$dir/gone" "/pre fix" 0.1.0 libhone.so.1 "$b"/gen/*.fallback.zst
@@ -84,7 +84,7 @@ mkdir "$dir/gone/pre fix/site/hone/__pycache__"
 touch "$dir/gone/pre fix/bin/other" "$dir/gone/pre fix/site/hone/__pycache__/_model.cpython-311.pyc"
 echo '# mine' >>"$dir/gone/etc/hone/honed.conf"
 check "uninstall leaves what others wrote" left "$dir/gone" "/pre fix" "./etc ./etc/hone ./etc/hone/honed.conf ./pre fix ./pre fix/bin/other "
-check "uninstall says what stays" grep -q 'removed [0-9]* files of hone from .*/pre fix; .*/honed.conf stays, because it was edited$' "$dir/log"
+check "uninstall says what stays" grep -q 'removed [0-9]* files of hone from .*/pre fix; .*/honed.conf stays, because it was edited$' "$dir/said"
 cp configs/honed.conf "$dir/gone/etc/hone"
 rm "$dir/gone/pre fix/bin/other"
 touch "$dir/gone/keep"
