@@ -137,14 +137,15 @@ TEST(names)
 	static const struct {
 		const char *from, *to;
 	} rows[] = {
-	    {"yunet", "yunet"},   {"YuNet-n.320", "YuNet_n_320"},
-	    {"3d", "net_3d"},     {"_x", "x"},
-	    {"", "net"},          {"a/b c", "a_b_c"},
-	    {"*/", "net"},        {"\xc3\xbc", "net"},
-	    {"if", "if"},         {"-dash", "net_dash"},
-	    {"__a__b__", "a_b"},  {"na\xc3\xafve (v2)", "na_ve_v2"},
-	    {"___", "net"},       {"string", "net_string"},
-	    {"math", "net_math"}, {"math2", "math2"},
+	    {"yunet", "yunet"},    {"YuNet-n.320", "YuNet_n_320"},
+	    {"3d", "net_3d"},      {"_x", "x"},
+	    {"", "net"},           {"a/b c", "a_b_c"},
+	    {"*/", "net"},         {"\xc3\xbc", "net"},
+	    {"if", "if"},          {"-dash", "net_dash"},
+	    {"__a__b__", "a_b"},   {"na\xc3\xafve (v2)", "na_ve_v2"},
+	    {"___", "net"},        {"string", "net_string"},
+	    {"math", "net_math"},  {"math2", "math2"},
+	    {"time-", "net_time"}, {"features", "net_features"},
 	};
 	char out[PLAN_C_NAME], longest[200];
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
