@@ -185,7 +185,7 @@ int cut_off_explain(const char *path, int rc)
 	struct buf b = {0};
 	bool found = text && look(&c, path) >= 0 && put_command(&c, path, &b);
 	rc = found ? fail(rc,
-			  "%s\nTo cut the model off before them (with the Python package onnx; the "
+			  "%s\n" CUT_OFF_ADVICE "before them (with the Python package onnx; the "
 			  "application then "
 			  "does what they do): `%s`",
 			  text, buf_str(&b))

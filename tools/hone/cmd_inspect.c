@@ -2,6 +2,7 @@
 #include "agent/bundle/plan_c.h"
 #include "agent/run/image.h"
 #include "agent/cache/json.h"
+#include "kernels/onnx/cut_off.h"
 #include "kernels/onnx/look.h"
 #include "platform/base/log.h"
 #include "platform/base/shell.h"
@@ -336,7 +337,8 @@ static json_t *lines_json(const struct inspect *in)
 	json_t *list = json_array();
 	char *save = NULL, *copy = in->problem ? strdup(in->problem) : NULL;
 	for (char *line = copy ? strtok_r(copy, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
-		json_array_append_new(list, json_text(line));
+		if (strncmp(line, CUT_OFF_ADVICE, strlen(CUT_OFF_ADVICE)) != 0)
+			json_array_append_new(list, json_text(line));
 	free(copy);
 	return list;
 }
