@@ -74,7 +74,7 @@ static int give_up(const struct work *w, int rc)
 	last_line(w->output, line);
 	return fail(
 	    rc,
-	    "run %d: %s.%s What it printed is in %s. The same command goes on behind the %d answer%s so far",
+	    "run %d: %s.%s What it printed is in %s. The same command goes on, with the %d answer%s so far",
 	    w->at, text, line, w->output, w->log.n, w->log.n == 1 ? "" : "s");
 }
 
@@ -162,8 +162,17 @@ static int ask_all(struct work *w)
 			boundary_answer(w->out->boundary, e->tolerated);
 	}
 	const struct boundary_area area = boundary_area(w->out->boundary);
-	w->out->all_decided = rc >= 0 && area.tolerated + area.not_tolerated > 1 - 1e-9;
+	w->out->all_decided = rc >= 0 && (boundary_left(w->out->boundary) > 0 ||
+					  area.tolerated + area.not_tolerated > 1 - 1e-9);
 	return rc;
+}
+
+static bool has_error(const struct app *app, const double *error)
+{
+	bool any = false;
+	for (int i = 0; i < app->nnets; i++)
+		any |= error[i] > 0;
+	return any;
 }
 
 int calibrate(const struct calibrate_opts *o, struct arena *a, struct calibrate *out)
@@ -180,6 +189,11 @@ int calibrate(const struct calibrate_opts *o, struct arena *a, struct calibrate 
 	int rc = eval_log_open(o, a, &w.log);
 	if (rc < 0)
 		return rc;
+	/* Answers that an earlier run paid for count, though this one asks for fewer. */
+	int paid = 0;
+	for (int i = 0; i < w.log.n; i++)
+		paid += has_error(app, w.log.answer[i].error);
+	b.evals = paid > b.evals ? paid : b.evals;
 	rc = boundary_new(a, &b, &out->boundary);
 	if (rc >= 0)
 		rc = ask_all(&w);

@@ -7,8 +7,8 @@
  * interrupted, in whatever way, goes on from there: the answers of the log are told to the boundary again.
  * The log is JSON, a line for the application and one for each answer:
  *
- *   {"calibration":1,"evaluator":"./replay.sh","wrong":0,"pass":0,"seed":1,"networks":[{"name":"heading","model":KEY,
- *    "error":"regression","most":0.5,"output":null}]}
+ *   {"calibration":1,"evaluator":"./replay.sh","wrong":0,"pass":0,"seed":1,
+ *    "networks":[{"name":"heading","model":KEY,"error":"regression","most":0.5,"output":null}]}
  *   {"number":0,"errors":[0],"tolerated":true,"score":null,"seconds":1.5,"runs":[812],"reached":[0],
  *    "norm":[3.2]}
  *

@@ -153,7 +153,7 @@ static void result_words(const struct calibration *c)
 		  percent(area.tolerated, good), percent(area.not_tolerated, bad),
 		  percent(1 - area.tolerated - area.not_tolerated, open), percent(area.guess, guess));
 	if (f->all_decided)
-		log_info("%d runs; nothing is left to ask", f->nanswers);
+		log_info("%d runs, in %s; nothing is left to ask", f->nanswers, c->log);
 	else
 		log_info("%d runs, in %s; more are made if --evaluations, or `evaluations =`, is larger",
 			 f->nanswers, c->log);
@@ -231,7 +231,7 @@ static int run_calibrate(const struct args *a)
 
 static const struct opt opts[] = {
     {"evaluations", OPT_INT, "N",
-     "run the evaluator at most so often (default: what APP.conf says, else 25)"},
+     "run the evaluator with errors at most so often (default: APP.conf's, else 25)"},
     {"log", OPT_STR, "FILE", "log of all answers (default: APP.calibration beside APP.conf)"},
     {"output", OPT_STR, "FILE.html", "write a page with a picture of the tolerated errors", .letter = 'o'},
     {"seed", OPT_INT, "N", "seed of the errors (default 1)"},
@@ -247,21 +247,16 @@ const struct cmd cmd_calibrate = {
 	"(error calibration). The evaluator runs its networks by libhone, which puts the errors in. The "
 	"last\n"
 	"line that it prints is `pass`, if the application works well enough, `fail`, or `score X`.\n"
-	"APP.conf:\n"
 	"\n"
-	"  [application]\n"
-	"  evaluator = ./replay.sh     command, runs in the folder of APP.conf; without \" ;\"\n"
-	"  evaluations = 25            at most so many runs with errors\n"
-	"  timeout = 10m               of one run\n"
-	"  wrong = 0%                  share of answers that are wrong by chance\n"
-	"  pass = 0                    least score that is tolerated\n"
-	"  range = 0 1                 scores that are possible\n"
+	"APP.conf has a section [application]: evaluator = COMMAND, which runs in the file's folder (a "
+	"blank\n"
+	"and ; begin a comment); evaluations = 25, at most so many runs with errors; timeout = 10m of one\n"
+	"run; wrong = 0%, the share of answers that are wrong by chance; pass = 0, the least score that is\n"
+	"tolerated; range = 0 1, the scores that are possible.\n"
 	"\n"
-	"  [network heading]           for each network, up to 4\n"
-	"  path = heading.onnx\n"
-	"  error = regression          classification, segmentation, detection, own\n"
-	"  most = 0.5                  largest error that is looked at\n"
-	"  output = NAME               that gets the error (default: the only one)\n"
+	"It has a section [network NAME] for each network, up to 4: path = MODEL.onnx; error = regression,\n"
+	"classification, segmentation, detection or own; most = 0.5, the largest error that is looked at;\n"
+	"output = NAME of the output that gets the error (default: the only one).\n"
 	"\n"
 	"Errors: regression: L2 norm of the error, as a share of the output's; classification: share of\n"
 	"answers that change; segmentation: share of pixels that do; detection: share of objects that are\n"

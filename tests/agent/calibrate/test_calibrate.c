@@ -111,6 +111,9 @@ TEST(a_plane_is_found_and_resumed)
 	struct blob b;
 	CHECK_OK(file_read(&arena, in("count"), 0, &b));
 	CHECK(b.n == 2 * 31);
+	app.evaluations = 10; /* no answer is dropped */
+	REQUIRE_OK(run(&app, &c));
+	CHECK(c.nanswers == 31 && c.nfresh == 0);
 	end();
 }
 
@@ -172,6 +175,7 @@ TEST(scores)
 	REQUIRE_OK(run(&app, &c));
 	double error[BOUNDARY_AXES];
 	CHECK(boundary_point(c.boundary, 0, error) && fabs(error[0] - 0.3) < 0.003);
+	CHECK(c.all_decided && c.nanswers < 13); /* as finely as the grid is */
 	CHECK(c.answer[1].e.scored && fabs(c.answer[1].e.score - (1 - c.answer[1].error[0])) < 1e-5);
 	end();
 }
