@@ -51,8 +51,8 @@ bool boundary_next(struct boundary *b, struct boundary_ask *out);
 /* The answer for the point that boundary_next gave last. */
 void boundary_answer(struct boundary *b, bool tolerated);
 int boundary_left(const struct boundary *b); /* answers that are allowed yet */
-/* What so many answers of both kinds for one point decide: 1: it is tolerated, 0: it is not, -1: nothing yet.
- */
+/* Returns what so many answers of both kinds decide for one point. 1: it is tolerated, 0: it is not, -1:
+ * nothing yet. */
 int boundary_decided(const struct boundary *b, int yes, int no);
 
 /* Shares of the whole box. */
@@ -63,7 +63,7 @@ struct boundary_area {
 };
 struct boundary_area boundary_area(const struct boundary *b);
 enum boundary_state { BOUNDARY_OPEN, BOUNDARY_TOLERATED, BOUNDARY_NOT_TOLERATED };
-/* What is known for certain of these errors, each >= 0. */
+/* Returns what is known for certain of these errors, each >= 0. */
 enum boundary_state boundary_state(const struct boundary *b, const double *error);
 /* The i-th of the largest tolerated points: none of them is beyond another one. False: there are fewer. */
 bool boundary_point(const struct boundary *b, int i, double *error);

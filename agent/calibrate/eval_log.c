@@ -23,7 +23,7 @@ static json_t *numbers(const double *x, int n)
 	return all;
 }
 
-/* What a log is for: another log of the same calibration has the same text. */
+/* Describes the calibration that a log belongs to: two logs of the same one have the same text. */
 static json_t *describe(const struct calibrate_opts *o)
 {
 	const struct app *app = o->app;

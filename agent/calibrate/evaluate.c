@@ -163,7 +163,7 @@ static int spawn(const struct evaluate_want *w, int *status)
 
 /* ---- the answer ---- */
 
-/* What the evaluator answered with its last line of that kind. */
+/* The kinds of answers that an evaluator gives by its last line. */
 enum said { SAID_NOTHING, SAID_FAIL, SAID_PASS, SAID_SCORE };
 
 /* Whether a line is a word, perhaps with blanks behind it. */

@@ -51,7 +51,7 @@ struct inject_net {
 	int32_t unused;
 	double error;            /* wanted; 0: none */
 	double root_mean_square; /* of the output without error; 0: not known yet, and error is 0 */
-	/* What runs did so far, for all processes. */
+	/* Counts of all runs so far, shared by all processes. */
 	atomic_ullong runs;
 	atomic_ullong units; /* elements, rows, pixels or objects; also the position in the blocks */
 	atomic_ullong hit;   /* of these, rows, pixels and objects with an error */

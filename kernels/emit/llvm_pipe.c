@@ -155,7 +155,7 @@ static int by_point(const void *a, const void *b)
 	return x->point != y->point ? (x->point < y->point ? -1 : 1) : x->vector - y->vector;
 }
 
-/* Of seven points side by side the first run has three and loads four: LD4 takes LLVM's model of the
+/* Loads four points where the first run of seven has three: LD4 takes LLVM's model of the
  * cortex-a53 two cycles less than LD1 of three registers, and that of the cortex-a55 two cycles more. */
 static void load_one_again(const struct gen *g, struct pipe *p)
 {
