@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps aside the lines that drivers of devices and their compilers write to standard error, such as "8
- * warnings generated." People can do nothing with them while all goes well, so they stay in memory. They
- * are shown when the process fails or crashes, and always with -v. Messages of the process itself
- * (platform/base/log.h), and of workers that it starts, are shown as ever. For processes that use a device: workers, and the child of a command
- * (tools/hone/guard.h). */
+ * warnings generated." People can do nothing with them while all goes well, so they stay in memory.
+ * They are shown when the process fails or crashes, and always with -v. Messages of the process itself
+ * (platform/base/log.h), and of workers that it starts, are shown as ever. For processes that use a
+ * device: workers, and the child of a command (tools/hone/guard.h). */
 #ifndef AGENT_DRIVER_WORDS_H
 #define AGENT_DRIVER_WORDS_H
 

@@ -21,8 +21,9 @@ ProtobufCAllocator pb_allocator(struct arena *a);
 int pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d, const void *p, size_t n,
 	      void *out) MUST_CHECK;
 
-/* The folders in which external data may lie: in the folder or below it; through a
- * symbolic link also where `model`, the opened file of the model, really lies, because caches of models consist of links to their files. */
+/* The folders in which external data may lie: in the folder or below it; through a symbolic link also
+ * where `model`, the opened file of the model, really lies, because caches of models consist of links
+ * to their files. */
 struct pb_home {
 	const char *folder; /* NULL: no external data */
 	int model;          /* -1: none */
